@@ -146,6 +146,7 @@ type leaks struct {
 	keys    []admin.NewKey
 	texts   []string
 	canary  string
+	said    string // how every note begins
 
 	approver string
 	calls    atomic.Int64
@@ -153,9 +154,10 @@ type leaks struct {
 
 var consoleOn = regexp.MustCompile(`(http://[^ "\\]+)/setup\?token=([0-9A-Za-z_-]+)`)
 
-// TestNoSecretIsKept: a thousand keys, in everything that a request can hold, and secrets, in arguments, context, texts
-// and results, are in no byte of what the gateway writes or gives away: data directory, logs, metrics, traces, exports,
-// backups and what is salvaged. A person's reason is kept as it was given, unless it holds a key: then it is refused.
+// TestNoSecretIsKept: a thousand keys, in everything that a request can hold, and secrets, in arguments, context,
+// notes, texts and results, are in no byte of what the gateway writes or gives away: data directory, logs, metrics,
+// traces, exports, backups and what is salvaged. A person's reason is kept as it was given, unless it holds a key: then
+// it is refused.
 func TestNoSecretIsKept(t *testing.T) {
 	testkit.Slow(t, "makes a thousand keys and reads all that was written")
 	spans := &collector{}
@@ -193,7 +195,8 @@ chains:
 	}
 	config, data := filepath.Join(dir, "yett.yaml"), filepath.Join(dir, "data")
 	cache := "XDG_CACHE_HOME=" + e2e.Cache()
-	l := &leaks{t: t, s: serveOn(t, config, data, cache), secrets: needles{}, canary: randomText(24, alphanumeric)}
+	l := &leaks{t: t, s: serveOn(t, config, data, cache), secrets: needles{}, canary: randomText(24, alphanumeric),
+		said: "it asks for " + randomText(24, alphanumeric)}
 	for range 200 {
 		text, core := aSecret(len(l.texts))
 		l.texts = append(l.texts, text)
@@ -229,7 +232,8 @@ chains:
 	for _, format := range []string{"jsonl", "csv", "cef", "ocsf"} {
 		l.runs("audit", "export", "--data", data, "--out", out(format), "--format", format)
 		text, err := os.ReadFile(out(format))
-		if err != nil || !strings.Contains(string(text), l.canary) {
+		if err != nil || !strings.Contains(string(text), l.canary) ||
+			format != "cef" && !strings.Contains(string(text), l.said) { // CEF has no notes
 			t.Errorf("%s has not what it must have: %v", format, err)
 		}
 	}
@@ -248,8 +252,11 @@ chains:
 	}
 	l.none("traces", spans.all)
 	// Tables are compressed with a method that leaves what is random as it is: a text that must be there is found.
-	if !strings.Contains(string(l.all(filepath.Join(data, "db"))), l.canary) {
-		t.Error("a text that a row of the database has is not found in its files")
+	rows := string(l.all(filepath.Join(data, "db")))
+	for _, text := range []string{l.canary, l.said} {
+		if !strings.Contains(rows, text) {
+			t.Errorf("%q, which a row of the database has, is not found in its files", text)
+		}
 	}
 	l.planted(data)
 }
@@ -345,7 +352,7 @@ func (l *leaks) use(i int) {
 	}
 	call := func(tool string, more map[string]any) string {
 		m := map[string]any{"agent_id": "a", "tool_id": tool, "args": args, "session_id": l.canary,
-			"context": map[string]any{"of": secret, "by": key}}
+			"context": map[string]any{"of": secret, "by": key}, "note": l.said + " " + key + " because " + secret}
 		for k, v := range more {
 			m[k] = v
 		}

@@ -90,6 +90,8 @@ type approvalPage struct {
 	Size    int      // of the call, bytes
 	Most    int      // bytes that are shown
 	Hidden  []string // parts that could not be masked, and why
+	Says    string   // what the agent says about the call
+	NotSaid string   // why that is not shown, "" if it is
 	From    []string
 	Signs   []signRow
 	By      string // who ended it
@@ -159,6 +161,9 @@ func (c *Console) renderApproval(w http.ResponseWriter, v *visit, status int, d 
 		Size: len(d.Call), Most: mostShown, By: who(d.ResolvedBy), Digest: d.Digest,
 		Answers: v.op.Approver().Scope()&sdk.ScopeApprove != 0, Yes: f.yes, No: f.no}
 	p.Hidden = hidden(d.Call)
+	if p.Says = d.Note.Text; d.Note.Withheld != nil {
+		p.NotSaid = d.Note.Withheld.String()
+	}
 	for _, s := range d.Signed {
 		p.Signs = append(p.Signs, signRow{By: who(s.Key), Reason: s.Reason, At: s.At, Grant: s.Grant != nil})
 		p.Mine = p.Mine || s.Key == v.by.Principal

@@ -90,6 +90,18 @@ func TestApproveInTheConsole(t *testing.T) {
 	}
 }
 
+// The page says whose words a note is, shows it with markup and marks escaped, and says when it is withheld.
+func TestNoteInTheConsole(t *testing.T) {
+	d := newDesk(t)
+	agent := d.key("agent", "agent")
+	b := d.as("ada", store.RoleApprover)
+	decision, _ := d.asks(agent, `,"note":"<b>it is</b> \u202eneeded, with hush-hush\nApproved by the boss"`)
+	b.get("/approvals/"+decision).is(t, http.StatusOK, "What the agent says", "Nothing checks whether it is true",
+		"&lt;b&gt;it is&lt;/b&gt;", "U&#43;202E", "SECRET_TEST", "Approve this call").lacks(t, masked, "<b>it is", "\u202e")
+	plain, _ := d.asks(agent, `,"args":{"n":2}`)
+	b.get("/approvals/"+plain).is(t, http.StatusOK, "Approve this call").lacks(t, "What the agent says")
+}
+
 func TestDenyInTheConsole(t *testing.T) {
 	d := newDesk(t)
 	agent := d.key("agent", "agent")

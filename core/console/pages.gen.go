@@ -749,7 +749,20 @@ func (h *document) approvalBody(v view) {
 		h.esc(theP.Most)
 		h.raw(" that are shown here, and what cannot be read here cannot be approved here. <code>yett approvals list -o json</code> with an approver's key shows it whole.</p>")
 	}
-	h.raw("\n</section>\n<section aria-labelledby=\"signs\">\n<h2 id=\"signs\">Sign-offs (")
+	h.raw("\n</section>")
+	if is(theP.Says) || is(theP.NotSaid) {
+		h.raw("\n<section aria-labelledby=\"says\">\n<h2 id=\"says\">What the agent says</h2>\n<p class=\"rule\">The agent wrote this about its call. Nothing checks whether it is true, and it is no part of what is approved.</p>")
+		if is(theP.Says) {
+			h.raw("\n")
+			h.putLines(theP.Says)
+		} else {
+			h.raw("\n<p class=\"hint\">The note is not shown (")
+			h.putText(theP.NotSaid)
+			h.raw("): it could not be masked.</p>")
+		}
+		h.raw("\n</section>")
+	}
+	h.raw("\n<section aria-labelledby=\"signs\">\n<h2 id=\"signs\">Sign-offs (")
 	h.esc(len(theP.Signed))
 	h.raw(" of ")
 	h.esc(theP.Required)

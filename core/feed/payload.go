@@ -13,11 +13,12 @@ import (
 )
 
 // The members of records that hold what an agent has sent or a tool has answered, and those that hold texts of people,
-// rules and programs.
+// rules and programs. One that is in both is a text of the agent's.
 var (
-	contents = map[string]bool{"args": true, "context": true, "modified_args": true, "params": true, "result": true}
-	texts    = map[string]bool{"reason": true, "message": true, "error": true, "note": true, "who_note": true, "why": true,
-		"detail": true}
+	contents = map[string]bool{"args": true, "context": true, "modified_args": true, "params": true, "result": true,
+		"agent_note": true}
+	texts = map[string]bool{"reason": true, "message": true, "error": true, "note": true, "who_note": true, "why": true,
+		"detail": true, "agent_note": true}
 )
 
 // The limits of masking.
@@ -156,7 +157,7 @@ func (p *payload) object(ctx context.Context, dst []byte, o exact.Value, t Text,
 		switch {
 		case p.kind != PayloadRedacted:
 			dst = append(dst, v.Raw()...)
-		case content:
+		case content && !texts[name]:
 			dst = p.content(ctx, dst, v, t)
 		case texts[name] && v.Kind() == exact.String && v.Str() != "":
 			t.Text = v.Str()

@@ -57,9 +57,9 @@ func (p *payload) quick(ctx context.Context, dst, record []byte) (out []byte, ok
 		switch {
 		case p.kind != PayloadRedacted:
 			dst = append(dst, m.value...)
-		case content && string(m.value) != "{}" && string(m.value) != "[]":
+		case content && !texts[string(m.name)] && string(m.value) != "{}" && string(m.value) != "[]":
 			dst = p.contentMasked(ctx, dst, string(m.value), t)
-		case !content && texts[string(m.name)] && m.value[0] == '"' && len(m.value) > len(`""`):
+		case texts[string(m.name)] && m.value[0] == '"' && len(m.value) > len(`""`):
 			if t.Text, ok = log.Text(m.value); !ok {
 				return nil, false
 			}

@@ -232,7 +232,8 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 		if a == nil {
 			continue // answered and forgotten meanwhile
 		}
-		if read, size = read+long, size+len(a.Call)+memberBytes; i > 0 && (read > pageReads || size > pageBytes) {
+		read, size = read+long, size+len(a.Call)+len(exact.AppendString(nil, a.Note))+memberBytes
+		if i > 0 && (read > pageReads || size > pageBytes) {
 			more = true
 			break
 		}
@@ -291,6 +292,11 @@ func (s *Service) approval(d *store.Defer, short bool) (*wire.Approval, int, err
 	if a.Omitted == nil && shows(view, d) {
 		a.Digest = s.set.Store.CallDigest(d.Stands())
 	}
+	note, err := s.set.Store.AgentNote(d)
+	if err != nil {
+		return nil, 0, &sdk.Error{Code: sdk.CodeInternal, Op: "read an agent's note", Err: err}
+	}
+	a.Note, a.NoteWithheld = note.Text, note.Withheld
 	a.Rules, a.Steps = d.Rules()
 	for _, q := range d.Quorums {
 		for _, f := range q.From {

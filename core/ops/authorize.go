@@ -38,6 +38,7 @@ type ask struct {
 	Args, Context   exact.Value
 	DeferToken      string
 	Redeem          string // how an approval is redeemed: redeemAuto, or explicitly
+	Note            string // what the agent says about the call: kept and shown, and no part of what is decided
 	TimeoutMS       int
 	DryRun          bool
 	NoDefer         bool               // decide and charge, but make no defer and spend no grant or approval
@@ -49,7 +50,7 @@ type ask struct {
 func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.AuthorizeResponse, error) {
 	return s.decide(r, &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation, SessionID: in.SessionID,
 		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, Redeem: in.Redeem,
-		TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
+		Note: in.Note, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
 }
 
 // Govern is Authorize as the socket's clients ask it.
@@ -66,7 +67,7 @@ func (s *Service) Govern(r *Request, in *wire.GovernRequest) (*wire.GovernRespon
 	}
 	d, err := s.decide(r, &ask{AgentID: in.AgentID, ToolID: tool, Operation: in.Operation, SessionID: in.SessionID,
 		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, Redeem: in.Redeem,
-		TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
+		Note: in.Note, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
 	if err != nil {
 		return nil, err
 	}
@@ -95,14 +96,8 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if err != nil {
 		return nil, err
 	}
-	if in.TimeoutMS < 0 {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
-	}
-	switch in.Redeem {
-	case "", redeemAuto, redeemExplicit:
-	default:
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "redeem", "redeem must be %s or %s, got %q", redeemAuto,
-			redeemExplicit, in.Redeem)
+	if err := in.check(); err != nil {
+		return nil, err
 	}
 	if err := noKeys(r.Idempotency, in.AgentID, tool, in.Operation, in.SessionID, in.CallID); err != nil {
 		return nil, err
@@ -140,7 +135,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.checks, shadow = s.checks(r, sc.checks[:0], res.Rows)
 	cmd.Policy.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
-	keep := masking{s: s, ctx: r.Ctx, gen: gen, call: &sc.call}
+	keep := masking{s: s, ctx: r.Ctx, gen: gen, call: &sc.call, said: in.Note}
 	s.kept(&keep, cmd)
 	s.callIdentity(r, in, cmd)
 	cmd.Record.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
@@ -149,7 +144,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	}
 	err = s.commit(r, cmd)
 	if err == nil && cmd.Out.NeedsView { // what would have permitted it is gone: it waits for a person after all
-		cmd.Defer.View, cmd.Defer.Hidden = keep.view()
+		keep.defers(&cmd.Defer)
 		err = s.commit(r, cmd)
 	}
 	if err != nil {
@@ -165,6 +160,21 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.call, sc.cmd = chain.Call{}, store.Decide{}
 	scratches.Put(sc)
 	return out, nil
+}
+
+// check refuses what is out of bounds and no part of the call itself.
+func (in *ask) check() error {
+	switch {
+	case in.TimeoutMS < 0:
+		return sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
+	case in.Redeem != "" && in.Redeem != redeemAuto && in.Redeem != redeemExplicit:
+		return sdk.FieldErrf(sdk.CodeInvalidField, "redeem", "redeem must be %s or %s, got %q", redeemAuto, redeemExplicit,
+			in.Redeem)
+	case len(in.Note) > noteBytes:
+		return sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is %d bytes long, more than the limit of %d", len(in.Note),
+			noteBytes)
+	}
+	return nil
 }
 
 // weigh hands the store what beside the verdict decides: limits, quorums, grants, and what an approval is bound to.
@@ -310,12 +320,13 @@ func orEmpty(dst []byte, v exact.Value) []byte {
 // never changes what was decided.
 func (s *Service) kept(m *masking, cmd *store.Decide) {
 	cmd.Record.Args, cmd.Record.ArgsWithheld = m.record()
+	cmd.Record.Note = m.recordNote()
 	if cmd.Policy.Verdict.Effect != sdk.Defer || cmd.DryRun || cmd.NoDefer {
 		return
 	}
 	cmd.Defer.Token = s.ids.token("dfr_")
 	if len(cmd.Grants) == 0 && cmd.Redeem.Token == "" { // else hardly anybody looks at it: Out.NeedsView asks for it
-		cmd.Defer.View, cmd.Defer.Hidden = m.view()
+		m.defers(&cmd.Defer)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 // reasonBytes bounds what an approver may write.
 const reasonBytes = 1024
 
+// noteBytes bounds what an agent may say about its call.
+const noteBytes = 1024
+
 // maxWait bounds a long poll, seconds.
 const maxWait = 60
 

@@ -39,10 +39,12 @@ type masking struct {
 	call *chain.Call
 	turn chain.Turn // ends with the first text that is masked; nil: it has none
 
-	args maskedPart
+	said string // what the agent says about the call
+
+	args, note maskedPart
 }
 
-// maskedPart is what came out of masking args; the zero one has not been masked yet.
+// maskedPart is what came out of masking one text; the zero one has not been masked yet.
 type maskedPart struct {
 	done bool
 	out  chain.Masked
@@ -50,8 +52,12 @@ type maskedPart struct {
 }
 
 func (m *masking) of(text []byte) (chain.Masked, error) {
-	return m.gen.Scan.Look(m.ctx, &chain.Input{Text: string(text), ToolID: m.call.ToolID, AgentID: m.call.AgentID,
-		KeyID: m.call.KeyID, ContentType: "application/json", Turn: m.turn})
+	return m.ofType("application/json", string(text))
+}
+
+func (m *masking) ofType(contentType, text string) (chain.Masked, error) {
+	return m.gen.Scan.Look(m.ctx, &chain.Input{Text: text, ToolID: m.call.ToolID, AgentID: m.call.AgentID,
+		KeyID: m.call.KeyID, ContentType: contentType, Turn: m.turn})
 }
 
 // maskedArgs masks the call's args, given in canonical form.
@@ -69,9 +75,8 @@ func (m *masking) record() ([]byte, *wire.Withheld) {
 		return nil, nil
 	}
 	args := m.call.Args.AppendCanonical(nil)
-	full := m.gen.Args == "full"
 	switch {
-	case full && len(KeysIn(string(args))) == 0 && !HoldsKey(string(args)):
+	case m.gen.Args == "full" && keyless(string(args)):
 		return args, nil
 	case len(args) > maskBytes:
 		return nil, m.s.withheld(keptInRecord, &wire.Withheld{Cause: causeTooLarge})
@@ -88,6 +93,15 @@ func (m *masking) record() ([]byte, *wire.Withheld) {
 		return nil, m.s.withheld(keptInRecord, &wire.Withheld{Cause: causeKey})
 	}
 	return []byte(text), nil
+}
+
+// keyless reports whether no API key, and nothing that is left of one, stands in a text.
+func keyless(text string) bool { return len(KeysIn(text)) == 0 && !HoldsKey(text) }
+
+// defers fills in what approvers are shown of a call that waits.
+func (m *masking) defers(d *store.NewDefer) {
+	d.View, d.Hidden = m.view()
+	d.Note = m.shownNote()
 }
 
 // view is the canonical call as approvers see it, secrets masked. What cannot be masked is withheld, and the view says

@@ -19,6 +19,7 @@ type Store interface {
 	Commit(ctx context.Context, cmd store.Command) error
 	// View is a deferred call as approvers see it; nil if there is none.
 	View(token string) (json.RawMessage, error)
+	AgentNote(d *store.Defer) (store.AgentNote, error)
 	// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It does not wait for the
 	// disk.
 	OpenCall(decision string) string

@@ -17,6 +17,7 @@ type Deferral struct {
 	Open   bool            // an operator may sign it off: some of the approvals that it takes may be anybody's
 	Call   json.RawMessage // the canonical call that was hashed, secrets masked
 	Digest string          // of the call as it stands, for an Answer
+	Note   store.AgentNote // what the agent says about the call
 }
 
 // Waiting lists the pending calls for an operator, soonest expiry first, and says how many there are.
@@ -42,7 +43,12 @@ func (s *Service) Deferral(ctx context.Context, decision string) (*Deferral, err
 	if !shows(view, &cmd.Out) {
 		return nil, sdk.Errf(sdk.CodeConflict, "another approver is changing the deferred call; look at it again")
 	}
-	return &Deferral{Defer: cmd.Out, Open: cmd.Open, Call: view, Digest: s.set.Store.CallDigest(cmd.Out.Stands())}, nil
+	note, err := s.set.Store.AgentNote(&cmd.Out)
+	if err != nil {
+		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read an agent's note", Err: err}
+	}
+	return &Deferral{Defer: cmd.Out, Open: cmd.Open, Call: view, Digest: s.set.Store.CallDigest(cmd.Out.Stands()),
+		Note: note}, nil
 }
 
 // shows reports whether a view, which is read after the state, is of the call as it stood then. If other arguments took

@@ -225,7 +225,7 @@ func (c *Decide) deferCall(tx *tx) {
 		RuleID: c.verdict.RuleID, Code: c.verdict.Code, Reason: c.verdict.Reason, Policy: c.Policy.Version,
 		Created: tx.begun(), Expires: tx.now.Add(c.Defer.TTL), Quorums: merged(nil, c.quorums),
 		TTL: min(c.verdict.Expires, c.Defer.TTL), Priority: c.verdict.Priority, ArgsHash: c.ArgsHash,
-		ContextHash: c.ContextHash, Hidden: c.Defer.Hidden}
+		ContextHash: c.ContextHash, Hidden: c.Defer.Hidden, Noted: !c.Defer.Note.none()}
 	if c.Action != nil && c.Action.id() != "" {
 		d.Actions = []string{c.Action.id()}
 	}
@@ -233,6 +233,9 @@ func (c *Decide) deferCall(tx *tx) {
 	tx.st.remind(d, tx.s.ends(d))
 	tx.putDefer(d)
 	tx.setFresh(keyStr(prefixView, d.Token), c.Defer.View) // a row of its own: it may be large, and is not held in memory
+	if d.Noted {
+		tx.putNote(d.Token, &c.Defer.Note)
+	}
 	tx.set(keyStr(prefixLive, d.Token), nil)
 	tx.set(keyStr(prefixAsked, d.DecisionID), []byte(d.Token))
 	c.Out.Token, c.Out.Expires = d.Token, d.Expires
@@ -279,6 +282,7 @@ func (c *Decide) record(tx *tx) {
 	if c.Record.ArgsWithheld != nil {
 		o.Raw("args_withheld", c.Record.ArgsWithheld.JSON())
 	}
+	c.Record.Note.members(&o)
 	if c.DryRun {
 		o.Bool("dry_run", true)
 	}

@@ -72,6 +72,7 @@ type NewDefer struct {
 	// after all, the decision says so.
 	View   []byte
 	Hidden Hidden // what View does not show
+	Note   AgentNote
 }
 
 // CallLimits is what the call must stay within.
@@ -85,6 +86,7 @@ type CallLimits struct {
 type CallRecord struct {
 	Args         []byte         // as the audit policy stores them: JSON, or nil
 	ArgsWithheld *wire.Withheld // why Args is not what the audit policy asks for; nil if it is
+	Note         AgentNote      // as the audit policy stores it
 	LatencyUS    int64
 	TimeoutMS    int
 }

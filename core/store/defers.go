@@ -81,6 +81,7 @@ type Defer struct {
 	// the audit policy keeps no args, so no record has Modified
 	DigestOnly bool   `json:"digest_only,omitempty"`
 	Hidden     Hidden `json:"hidden,omitzero"` // what of the call approvers are not shown
+	Noted      bool   `json:"noted,omitempty"` // the agent has sent a note with the call: see Store.AgentNote
 	// approvals in all, as far as can be known; set on the copies that leave the store
 	Required int `json:"-"`
 }

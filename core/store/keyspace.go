@@ -14,6 +14,7 @@ const (
 	prefixKey     = 'k' // k|key id                  → API key, see key_row.go; tombstones stay
 	prefixDefer   = 'd' // d|defer token             → deferred call, JSON; resolved ones stay: see tidier
 	prefixView    = 'v' // v|defer token             → the canonical call as approvers see it, secrets masked, JSON
+	prefixNote    = 'n' // n|defer token             → what the agent says of the call, secrets masked, JSON: see AgentNote
 	prefixLive    = 'l' // l|defer token             → "": the defer is pending or approved
 	prefixJoin    = 'j' // j|defer token|0|action id → "": the action waits for the defer that another one began
 	prefixAsked   = 'q' // q|decision id             → token of the deferred call that the decision began

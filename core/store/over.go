@@ -341,6 +341,9 @@ func (tx *tx) forgetCall(token string, through uint64) error {
 	}
 	tx.del(keyStr(prefixDefer, token))
 	tx.setFresh(keyStr(prefixView, token), nil)
+	if d.Noted {
+		tx.del(keyStr(prefixNote, token))
+	}
 	tx.del(keyStr(prefixAsked, d.DecisionID))
 	return nil
 }

@@ -35,7 +35,7 @@ func (p *past) rows(prefix string) (out []string) {
 	return out
 }
 
-const ofPast = "dvqgutjl" // the kinds of rows that leave with records
+const ofPast = "dvnqgutjl" // the kinds of rows that leave with records
 
 func newPast(t *testing.T, fs vfs.FS) *past {
 	p := &past{rig: &rig{t: t, fs: fs, clock: newClock(), seal: 2 << 10}}
@@ -54,6 +54,9 @@ func newPast(t *testing.T, fs vfs.FS) *past {
 		}
 		over(keyStr(prefixDefer, token))
 		over(keyStr(prefixView, token))
+		if d.Noted {
+			over(keyStr(prefixNote, token))
+		}
 		over(keyStr(prefixAsked, d.DecisionID))
 	}
 	grant := func(id string, ttl time.Duration) {
@@ -67,7 +70,10 @@ func newPast(t *testing.T, fs vfs.FS) *past {
 	p.must(&FinishAction{Key: agent, ID: ids[0], Result: ActionResult{Success: true, Value: "1"}})
 	ids2, denied := p.joins(agent, "denied", 3)
 	p.must(p.answer(boss, denied, false))
-	plain := p.deferred(agent, "plain", sdk.Verdict{})
+	says := p.call(agent, "plain", sdk.Verdict{Effect: sdk.Defer})
+	says.Defer.Note.Text = "it is needed"
+	p.must(says)
+	plain := says.Out.Token
 	p.must(p.answer(boss, plain, false))
 	refused := p.submitted(agent, "refused", sdk.Verdict{Effect: sdk.Deny})
 	p.must(refused)
@@ -90,6 +96,9 @@ func newPast(t *testing.T, fs vfs.FS) *past {
 	p.must(&Note{Type: "tick", By: system})
 	end := p.s.Seq()
 
+	if len(p.rows(string(rune(prefixNote)))) != 1 {
+		t.Fatal("there is no row of a note")
+	}
 	for _, token := range []string{spent, denied, plain, expires} {
 		call(token)
 	}

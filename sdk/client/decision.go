@@ -23,6 +23,7 @@ type Call struct {
 	// The permit of a repeat permits nothing again: see Decision.Permitted.
 	CallID           string
 	DeferToken       string        // redeems an approved defer
+	Note             string        // what the agent says about the call, at most 1024 bytes: shown and recorded, no more
 	Redeem           string        // "auto" redeems an approval of exactly this call without its token; "": only with it
 	Explain          bool          // ask for one row per step of the chain
 	DryRun           bool          // run the chain only; a dry run's PERMIT permits nothing
@@ -61,6 +62,7 @@ func (in *Call) body() ([]byte, error) {
 	b.str("call_id", in.CallID)
 	b.str("defer_token", in.DeferToken)
 	b.str("redeem", in.Redeem)
+	b.str("note", in.Note)
 	b.yes("explain", in.Explain)
 	b.yes("dry_run", in.DryRun)
 	b.number("execution_timeout_ms", in.ExecutionTimeout.Milliseconds())

@@ -106,9 +106,9 @@ func TestAuthorizeSends(t *testing.T) {
 	}{
 		{"all of it", Call{AgentID: "a<b", ToolID: "t", SessionID: "s", Operation: "o", Args: map[string]any{"n": 1, "x": "<\ufffd>"}, Context: struct {
 			A bool `json:"a"`
-		}{true}, CallID: "c", DeferToken: "d", Explain: true, DryRun: true, ExecutionTimeout: 1500e6},
+		}{true}, CallID: "c", DeferToken: "d", Note: "no\te", Explain: true, DryRun: true, ExecutionTimeout: 1500e6},
 			`{"agent_id":"a<b","tool_id":"t","session_id":"s","operation":"o","args":{"n":1,"x":"\u003c` + "\ufffd" +
-				`\u003e"},"context":{"a":true},"call_id":"c","defer_token":"d","explain":true,"dry_run":true,"execution_timeout_ms":1500}`},
+				`\u003e"},"context":{"a":true},"call_id":"c","defer_token":"d","note":"no\te","explain":true,"dry_run":true,"execution_timeout_ms":1500}`},
 		{"numbers stay as they are", Call{AgentID: "a", ToolID: "t", CallID: "c", Args: json.RawMessage("{\"n\": 1000000000000000000004,\n\"m\":1.50, \"u\":\"\\ufffd\"}")},
 			`{"agent_id":"a","tool_id":"t","args":{"n":1000000000000000000004,"m":1.50,"u":"\ufffd"},"call_id":"c"}`},
 		{"null is nothing", Call{AgentID: "a", ToolID: "t", CallID: "c", Args: json.RawMessage("null"), Context: map[string]any(nil)}, `{"agent_id":"a","tool_id":"t","call_id":"c"}`},

@@ -97,14 +97,16 @@ type Pending struct {
 	ToolID     string `json:"tool_id"`
 	RuleID     string `json:"rule_id,omitempty"`
 	// all that defer the call: a grant with the approval stands against each of them
-	Rules      []string        `json:"rules,omitempty"`
-	Steps      []string        `json:"steps,omitempty"` // the step of each rule
-	ReasonCode string          `json:"reason_code"`
-	Reason     string          `json:"reason,omitempty"`
-	Priority   string          `json:"priority,omitempty"`
-	Call       json.RawMessage `json:"call"`               // the canonical call that was hashed, secrets masked
-	Digest     string          `json:"digest,omitempty"`   // names the call as it stands, for Answer.Digest
-	Modified   bool            `json:"modified,omitempty"` // an approver has changed the arguments
+	Rules             []string        `json:"rules,omitempty"`
+	Steps             []string        `json:"steps,omitempty"` // the step of each rule
+	ReasonCode        string          `json:"reason_code"`
+	Reason            string          `json:"reason,omitempty"`
+	Priority          string          `json:"priority,omitempty"`
+	Call              json.RawMessage `json:"call"`                          // the canonical call that was hashed, secrets masked
+	Digest            string          `json:"digest,omitempty"`              // names the call as it stands, for Answer.Digest
+	AgentNote         string          `json:"agent_note,omitempty"`          // what the agent says about the call; it need not be true
+	AgentNoteWithheld *wire.Withheld  `json:"agent_note_withheld,omitempty"` // why AgentNote is not shown
+	Modified          bool            `json:"modified,omitempty"`            // an approver has changed the arguments
 	// members of Call that are too long for a list: see Client.Approval
 	Omitted           []string `json:"call_omitted,omitempty"`
 	Bytes             int      `json:"call_bytes,omitempty"` // of the whole call, where members are left out

@@ -21,6 +21,7 @@ type AuthorizeRequest struct {
 	Explain            bool        `json:"explain,omitempty" doc:"If true, the answer has the member \"checks\", with one row for each step of the chain."`
 	DryRun             bool        `json:"dry_run,omitempty" doc:"If true, the request is a dry run: the gateway runs the chain and records the answer. The answer permits nothing, has no token, and spends nothing."`
 	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. The gateway records this number and does not use it."`
+	Note               string      `json:"note,omitempty" doc:"What the agent says about this call, at most 1024 bytes. Approvers see this text as the agent's own words, and the gateway records it. No rule and no plugin sees it. It is no part of the call: a request with another note is the same call."`
 }
 
 // Retry tells a caller whether asking again can help.

@@ -137,29 +137,31 @@ type ApprovalGetRequest struct {
 
 // Approval is one pending deferred call as approvers see it.
 type Approval struct {
-	DeferToken string          `json:"defer_token"`
-	Status     string          `json:"status"`
-	KeyID      string          `json:"key_id" doc:"The id of the key that asked."`
-	KeyName    string          `json:"key_name,omitempty" doc:"The name of the key whose id is key_id."`
-	AgentID    string          `json:"agent_id"`
-	SessionID  string          `json:"session_id,omitempty"`
-	ToolID     string          `json:"tool_id"`
-	RuleID     string          `json:"rule_id,omitempty"`
-	ReasonCode string          `json:"reason_code"`
-	Reason     string          `json:"reason,omitempty"`
-	Priority   string          `json:"priority,omitempty"`
-	Call       json.RawMessage `json:"call" doc:"The canonical call that was hashed, with secrets masked."`
-	Digest     string          `json:"digest,omitempty" doc:"It identifies the call with its current arguments. Send it with an approval. It is absent if members of the call are left out, and while the call is being changed."`
-	Modified   bool            `json:"modified,omitempty" doc:"true if an approver has changed the arguments."`
-	Omitted    []string        `json:"call_omitted,omitempty" doc:"The members of \"call\" that are left out because they are too long for a list. The operation approval_get returns them."`
-	Bytes      int             `json:"call_bytes,omitempty" doc:"The length of the whole call in bytes, if members are left out."`
-	CreatedAt  string          `json:"created_at"`
-	ExpiresAt  string          `json:"expires_at"`
-	Approvals  int             `json:"approvals"`
-	Required   int             `json:"approvals_required"`
-	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the current call. The names have the form that the member \"rules\" of a grant has. If a grant comes with the approval, the grant covers all of these rules."`
-	Steps      []string        `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules."`
-	From       []string        `json:"approvals_from,omitempty" doc:"Only these keys may approve. \"key:NAME\" is the key of that name. \"role:approver\" and \"role:operator\" are all keys that were made with that role."`
+	DeferToken   string          `json:"defer_token"`
+	Status       string          `json:"status"`
+	KeyID        string          `json:"key_id" doc:"The id of the key that asked."`
+	KeyName      string          `json:"key_name,omitempty" doc:"The name of the key whose id is key_id."`
+	AgentID      string          `json:"agent_id"`
+	SessionID    string          `json:"session_id,omitempty"`
+	ToolID       string          `json:"tool_id"`
+	RuleID       string          `json:"rule_id,omitempty"`
+	ReasonCode   string          `json:"reason_code"`
+	Reason       string          `json:"reason,omitempty"`
+	Priority     string          `json:"priority,omitempty"`
+	Call         json.RawMessage `json:"call" doc:"The canonical call that was hashed, with secrets masked."`
+	Digest       string          `json:"digest,omitempty" doc:"It identifies the call with its current arguments. Send it with an approval. It is absent if members of the call are left out, and while the call is being changed."`
+	Note         string          `json:"agent_note,omitempty" doc:"What the agent said about this call, in its own words, with secrets masked. Nothing checks whether it is true. It comes from the request that began the wait, and never changes."`
+	NoteWithheld *Withheld       `json:"agent_note_withheld,omitempty" doc:"Why the agent's note is not shown, if it had one that could not be masked."`
+	Modified     bool            `json:"modified,omitempty" doc:"true if an approver has changed the arguments."`
+	Omitted      []string        `json:"call_omitted,omitempty" doc:"The members of \"call\" that are left out because they are too long for a list. The operation approval_get returns them."`
+	Bytes        int             `json:"call_bytes,omitempty" doc:"The length of the whole call in bytes, if members are left out."`
+	CreatedAt    string          `json:"created_at"`
+	ExpiresAt    string          `json:"expires_at"`
+	Approvals    int             `json:"approvals"`
+	Required     int             `json:"approvals_required"`
+	Rules        []string        `json:"rules,omitempty" doc:"All rules that defer the current call. The names have the form that the member \"rules\" of a grant has. If a grant comes with the approval, the grant covers all of these rules."`
+	Steps        []string        `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules."`
+	From         []string        `json:"approvals_from,omitempty" doc:"Only these keys may approve. \"key:NAME\" is the key of that name. \"role:approver\" and \"role:operator\" are all keys that were made with that role."`
 }
 
 // AppendJSON appends the approval.
@@ -184,6 +186,10 @@ func (a *Approval) Members(w *Writer) {
 	w.Opt("priority", a.Priority)
 	w.Raw("call", a.Call)
 	w.Opt("digest", a.Digest)
+	w.Opt("agent_note", a.Note)
+	if a.NoteWithheld != nil {
+		w.Raw("agent_note_withheld", a.NoteWithheld.JSON())
+	}
 	w.True("modified", a.Modified)
 	if len(a.Omitted) > 0 {
 		w.Strs("call_omitted", a.Omitted)

@@ -87,6 +87,9 @@ func approvalsShow() *cobra.Command {
 					out.Format != "table" {
 					return err
 				}
+				if says := agentSays(p); says != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", cli.Visible(says))
+				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", cli.VisibleJSON(p.Call))
 				return err
 			})
@@ -120,6 +123,7 @@ func printPending(cmd *cobra.Command, out *cli.Output, list *client.PendingList)
 		table = append(table, []string{p.AgentID, p.KeyName, toolOf(&p), argsOf(&p), why(&p),
 			fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())})
 	}
+	cols, table = withNotes(cols, table, list.Approvals)
 	w := cmd.OutOrStdout()
 	return cli.PrintBlocks(w, cli.TableWidth(w), cols, table, lead)
 }
@@ -272,6 +276,9 @@ func showCall(cmd *cobra.Command, c *client.Client, token string) (digest string
 		return "", err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", cli.Visible(p.AgentID), cli.Visible(toolOf(p)), cli.Visible(argsOf(p)))
+	if says := agentSays(p); says != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Visible(says))
+	}
 	if p.Modified {
 		return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with "+
 			"--digest %s", p.Digest)

@@ -2,9 +2,12 @@ package admin
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/sdk/client"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // What could not be masked is said beside the args, where an approver looks.
@@ -51,5 +54,31 @@ func TestToolOf(t *testing.T) {
 		if got := toolOf(&client.Pending{ToolID: "op/x", Call: []byte(call)}); got != want {
 			t.Errorf("%s: %q, want %q", call, got, want)
 		}
+	}
+}
+
+// What an agent says is shown as its words, behind everything else, in one line, whatever it holds.
+func TestAgentSays(t *testing.T) {
+	for want, p := range map[string]client.Pending{
+		"":                                  {},
+		"the agent says: it is needed":      {AgentNote: "it is needed"},
+		"the agent says: \\n\\u{1b}[2Jdone": {AgentNote: "\n\x1b[2Jdone"},
+		"the agent's note is withheld: timeout, scanner s": {
+			AgentNoteWithheld: &wire.Withheld{Cause: "timeout", Scanner: "s"}},
+	} {
+		if got := cli.Visible(agentSays(&p)); got != want {
+			t.Errorf("%+v: %q, want %q", p, got, want)
+		}
+	}
+	cols, table := withNotes([]cli.Column{cli.Whole("AGENT")}, [][]string{{"a"}, {"b"}}, make([]client.Pending, 2))
+	if len(cols) != 1 || len(table[0]) != 1 {
+		t.Errorf("a column for notes that there are not: %v", table)
+	}
+	cols, table = withNotes(cols, table, []client.Pending{{AgentNote: "it\nis"},
+		{AgentNoteWithheld: &wire.Withheld{Cause: "error"}}})
+	var out strings.Builder
+	if err := cli.PrintTable(&out, 80, cols, table); err != nil ||
+		out.String() != "AGENT  AGENT SAYS\na      it\\nis\nb      (withheld: error)\n" {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -138,6 +138,9 @@ func (w *watcher) show(event, token string, p *client.Pending, st *client.DeferS
 	if p != nil {
 		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, toolOf(p), argsOf(p), why(p), p.Approvals,
 			p.ApprovalsRequired, left(p.ExpiresAt, time.Now()))
+		if says := agentSays(p); says != "" {
+			detail += "  " + says
+		}
 	} else if detail = st.Reason; st.ResolvedBy != "" {
 		detail = "by " + nameOr(st.ResolvedByName, st.ResolvedBy) + "  " + detail
 	}

@@ -154,7 +154,7 @@ func (a *asking) agentID() string {
 func (a *asking) call(ctx context.Context) hook.Reply {
 	args := json.RawMessage(a.event.Asked)
 	ask := client.Call{AgentID: a.agentID(), ToolID: a.event.Tool, SessionID: a.event.SessionID, Args: args,
-		Context: json.RawMessage(a.event.Context), CallID: a.event.CallID, Redeem: "auto"}
+		Context: json.RawMessage(a.event.Context), CallID: a.event.CallID, Note: a.event.Note, Redeem: "auto"}
 	until := a.deadline
 	if w := a.file.Wait; w != nil {
 		until = time.Now().Add(time.Duration(*w))

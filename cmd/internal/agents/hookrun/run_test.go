@@ -436,3 +436,29 @@ func TestPrint(t *testing.T) {
 		t.Errorf("%v, %s", err, said.String())
 	}
 }
+
+// What the agent says about its call goes beside it: not as an argument, and again when the approved call is asked.
+func TestNoteGoesBesideTheCall(t *testing.T) {
+	f := newFake(t, func(n int, w http.ResponseWriter, a asked) {
+		switch n {
+		case 0:
+			decide(w, a, "DEFER", `,"defer_token":"tok"`)
+		case 1:
+			status(w, "approved", "")
+		default:
+			decide(w, a, "PERMIT", "")
+		}
+	})
+	if r := run(t, f.file, before); r.Exit != 0 {
+		t.Fatalf("refused: %s", r.Stderr)
+	}
+	for _, n := range []int{0, 2} {
+		a := f.got[n]
+		if note := a.str("note"); !strings.Contains(note, "lists") {
+			t.Errorf("request %d has the note %q", n, note)
+		}
+		if args, _ := json.Marshal(a.body["args"]); strings.Contains(string(args), "lists") {
+			t.Errorf("request %d has the args %s", n, args)
+		}
+	}
+}
