@@ -233,3 +233,37 @@ func TestNotesCountInAPage(t *testing.T) {
 		t.Errorf("%v: a page of %d bytes", err, len(list))
 	}
 }
+
+// Without any scanner, approvers see a note as it is and the log keeps none of it, as with args; an API key is in
+// neither.
+func TestNoteWithoutScanners(t *testing.T) {
+	b := newBench(t, nil)
+	b.gen.Args, b.gen.Scan.Steps = "redacted", nil
+	agent, boss := b.newKey("agent", "agent"), b.newKey("boss", "approver")
+	for note, want := range map[string]string{
+		"it is needed":         `"agent_note":"it is needed"`,
+		"take " + agent.Value:  `"agent_note_withheld":{"cause":"api_key"}`,
+		"take\n" + agent.Value: `"agent_note_withheld":{"cause":"api_key"}`,
+	} {
+		text, err := b.run(agent.Value, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":%d},"note":%q}`,
+			len(note)*len(want), note))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := b.run(boss.Value, "approval_get", fmt.Sprintf(`{"defer_token":%q}`, member(text, "defer_token")))
+		if err != nil || !strings.Contains(shown, want) || strings.Contains(shown, agent.Value) {
+			t.Errorf("%v: shown as %s, without %s", err, shown, want)
+		}
+	}
+	n := 0
+	err := b.store.Records(1, func(_ uint64, rec []byte) error {
+		if strings.Contains(string(rec), `"type":"decision"`) {
+			n++
+			has(t, "the record", string(rec), `"agent_note_withheld":{"cause":"no_scanner"}`)
+		}
+		return nil
+	})
+	if err != nil || n != 3 {
+		t.Errorf("%v, %d records", err, n)
+	}
+}
