@@ -127,6 +127,9 @@ func (c *command) classify(at place) Class {
 	}
 	var worst Class
 	for _, o := range operands {
+		if class == Write && programName(words[0]) == "cp" && (o.text == "." || strings.HasSuffix(o.text, "/.")) {
+			class = Unknown // all that is in a directory, hidden files too, goes where no name tells
+		}
 		if o.isPath {
 			worst = worse(worst, at.named(o.text, class))
 		}

@@ -238,6 +238,9 @@ func changeDir(cmds []command, i int, at *place) Class {
 	rel, class := at.resolve(c.words[1])
 	if class == Project {
 		at.rel = rel
+		if rel != "." {
+			return Test // the agent may stay there, and a repository may lie there: see belowRoot
+		}
 		return Read
 	}
 	return classOfFile(class)

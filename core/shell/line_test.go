@@ -204,7 +204,7 @@ func TestFile(t *testing.T) {
 		"environment/a.go": Project,
 		"sub/HEAD":         Hidden, "CLAUDE.md": Hidden, "x/agents.MD": Hidden, "bin/ls": Hidden, "venv/bin/x": Hidden,
 		"opencode.j\u017fon": Beyond, "a/GIT~1/x": Beyond, "\u00dfh": Beyond, ".g\ufe0fit/x": Beyond, ".g\u034fit/x": Beyond,
-		"HEAD.": Hidden, "CLAUDE.md::x": Hidden, ".g\u200cit/x": Beyond, "{.e,x}nv": Beyond,
+		"HEAD.": Hidden, "CLAUDE.md::x": Beyond, ".g\u200cit/x": Beyond, "{.e,x}nv": Beyond,
 		"{..,x}/a": Beyond, "x{a,../b}": Beyond, ".e*": Beyond, "src/.[e]nv": Beyond, "x{a,b": Beyond,
 		"**/../x": Beyond, "a/*/..": Beyond, "$HOME/x": Beyond, "%APPDATA%/x": Beyond, "src/$id.tsx": Project,
 		"a b,c.go": Project, "*.ts .env": SecretFile, "*.ts,.env": SecretFile, "x,.claude/y": ConfigFile,
@@ -223,6 +223,10 @@ func TestFile(t *testing.T) {
 		"yett.yaml": ConfigFile, "/etc/yett/rules.yaml": ConfigFile, "~/.config/opencode/opencode.json": ConfigFile,
 		".mcp.json": ConfigFile, ".cursor/hooks.json": ConfigFile, "/etc/codex/requirements.toml": ConfigFile,
 		".GitHub/Copilot-instructions.md": ConfigFile,
+		"file:/srv/me/p/%2Eenv":           Beyond, "@front:../../etc/x": Beyond,
+		" .git/hooks/pre-commit": Beyond, "a/ .git/x": Beyond,
+		"[.][.]/v/*": Beyond, "mise.local.toml": Hidden, "mise/config.toml": Hidden, "githooks/pre-commit": Hidden,
+		"v/site-packages/x.pth": Hidden, "x.code-workspace": Hidden, "a.env.local": SecretFile, "AuthKey.p8": SecretFile,
 	} {
 		if got := File(name, home); got != want {
 			t.Errorf("%q is %s, want %s", name, got, want)

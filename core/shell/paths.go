@@ -26,8 +26,16 @@ func File(name, dir string) FileClass {
 	if len(name) > MaxPath {
 		return Beyond
 	}
-	return place{dir: cleanDir(dir)}.file(name)
+	class := place{dir: cleanDir(dir)}.file(name)
+	if odd.MatchString(name) {
+		return stricter(class, Beyond)
+	}
+	return class
 }
+
+// odd is a path that tools of agents read in ways of their own: what has a colon as a URI or as one of several
+// workspaces, and a space before a name as nothing.
+var odd = regexp.MustCompile(`:|(^|/) `)
 
 // file is the class of a path or a pattern of paths.
 func (at place) file(name string) FileClass {
@@ -39,7 +47,8 @@ func (at place) file(name string) FileClass {
 				class = stricter(class, byName(piece))
 			}
 		}
-		if strings.ContainsAny(name, "{}") || wildHidden.MatchString(name) || wildUp.MatchString(name) {
+		if strings.ContainsAny(name, "{}") || wildHidden.MatchString(name) || wildUp.MatchString(name) ||
+			wildDot.MatchString(name) {
 			return stricter(class, Beyond)
 		}
 		return class
@@ -123,8 +132,7 @@ func cleanDir(dir string) string {
 }
 
 // readable are directories beyond the project that hold what every user may read and what no secret is in.
-var readable = []string{"/usr/include/", "/usr/share/", "/usr/lib/", "/usr/local/go/", "/usr/local/lib/",
-	"/usr/src/"}
+var readable = []string{"/usr/include/", "/usr/share/", "/usr/lib/", "/usr/local/go/", "/usr/local/lib/"}
 
 // resolve gives a path's place below the project and its class.
 func (at place) resolve(name string) (string, FileClass) {
@@ -155,7 +163,9 @@ func isHidden(rel string) bool {
 		part = bareName(part)
 		switch {
 		case strings.Trim(part, ".") != "" && part[0] == '.' && !slices.Contains(harmless, part),
-			slices.Contains(obeyed, part),
+			slices.Contains(obeyed, part), slices.Contains(gitHooks, part),
+			strings.HasPrefix(part, "mise.") && strings.HasSuffix(part, ".toml"), strings.HasSuffix(part, ".code-workspace"),
+			strings.HasSuffix(part, ".pth"),
 			(before == "bin" || before == "sbin") && isProgram(part),
 			(part == "bin" || part == "scripts") && strings.Contains(before, "env"): // of Python, found before others
 			return true
@@ -165,9 +175,17 @@ func isHidden(rel string) bool {
 	return false
 }
 
-// obeyed are files without a dot that agents obey, and the one that makes a git repository of a directory.
+// gitHooks are the names under which git runs files of the directory that core.hooksPath names.
+var gitHooks = []string{"applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit",
+	"prepare-commit-msg", "commit-msg", "post-commit", "pre-rebase", "post-checkout", "post-merge", "pre-push",
+	"reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite", "sendemail-validate",
+	"fsmonitor-watchman", "post-index-change"}
+
+// obeyed are files without a dot that agents obey, those that programs run code of wherever they lie, and the one that
+// makes a git repository of a directory.
 var obeyed = []string{"head", "claude.md", "claude.local.md", "agents.md", "agents.override.md", "agent.md",
-	"gemini.md", "copilot-instructions.md"}
+	"gemini.md", "copilot-instructions.md", "mise", "pyvenv.cfg", "site-packages", "sitecustomize.py",
+	"usercustomize.py"}
 
 // isProgram reports whether the table has a command of a name.
 func isProgram(name string) bool {
@@ -213,10 +231,11 @@ var shortName = regexp.MustCompile(`~[0-9]`)
 const foldsToASCII = "\u017f\u212a\u00df\u1e9e\u0130\u0131\u0149\u01f0\u1e96\u1e97\u1e98\u1e99\u1e9a" +
 	"\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06"
 
-// wildHidden is a pattern for hidden files. wildUp goes up behind a wildcard, which may stand for nothing. braced has
-// one pair of braces at its end.
+// wildHidden is a pattern for hidden files. wildUp goes up behind a wildcard, which may stand for nothing. wildDot
+// gives a dot by a set of characters. braced has one pair of braces at its end.
 var (
 	wildUp     = regexp.MustCompile(`[*?\[].*/\.\.(/|$)`)
+	wildDot    = regexp.MustCompile(`\[[^\]/]*\.`)
 	wildHidden = regexp.MustCompile(`(^|/)\.[^/]*[*?\[]`)
 	braced     = regexp.MustCompile(`^([^{}]*)\{([A-Za-z0-9]+(?:,[A-Za-z0-9]+)*)\}$`)
 )
@@ -228,9 +247,11 @@ var (
 			".env", ".envrc", ".netrc", "_netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".vault-token", ".my.cnf",
 			".htpasswd", ".boto", ".s3cfg", "credentials", "credentials.json", "credentials.toml", "secrets.yml", "secrets.yaml",
 			"secrets.json", "secrets.toml", "secrets.env", "master.key", "shadow", "gshadow", ".bash_history", ".zsh_history",
-			".python_history", ".psql_history", "environ", "kubeconfig", "auth.json", ".yarnrc", ".yarnrc.yml"},
+			".python_history", ".psql_history", "environ", "kubeconfig", "auth.json", ".yarnrc", ".yarnrc.yml", ".secrets",
+			".dockercfg", ".terraformrc", ".renviron"},
 		ConfigFile: {".claude", ".codex", ".gemini", ".copilot", ".cursor", ".opencode", ".cline", ".clinerules", ".windsurf",
-			".codeium", ".yett", ".vscode", "claude-code", "claudecode", "gemini-cli", "github-copilot", ".claude.json",
+			".codeium", ".yett", ".vscode", "yett-policy", "coding-agent", "support-agent",
+			"claude-code", "claudecode", "gemini-cli", "github-copilot", ".claude.json",
 			".mcp.json",
 			"opencode.json", "opencode.jsonc", "yett.yaml", "yett.yml", "yett.json", "yett.sock", "plugins.lock", ".cursorrules",
 			".windsurfrules"},
@@ -246,7 +267,7 @@ var (
 		return out
 	}()
 	secretEnds = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".env", ".tfstate",
-		".tfvars", ".tfvars.json", ".tfstate.backup"}
+		".tfvars", ".tfvars.json", ".tfstate.backup", ".p8", ".env.local"}
 	secretKeys = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "service-account", "service_account"}
 	publicEnds = []string{".pub", ".example", ".sample", ".template", ".dist", ".go", ".py", ".ts", ".js", ".md"}
 	// whose configuration lies in which directories: .config/opencode, /etc/codex, /var/lib/yett
@@ -320,7 +341,12 @@ func (at place) word(name string, reads bool) Class {
 	return classOfFile(class)
 }
 
+// isReadable takes no path that goes up: links of the system lead elsewhere, and what is above them is not what the
+// text says.
 func isReadable(name string) bool {
 	clean := path.Clean(name) + "/"
+	if clean != strings.TrimSuffix(name, "/")+"/" {
+		return false
+	}
 	return slices.ContainsFunc(readable, func(dir string) bool { return strings.HasPrefix(clean, dir) })
 }

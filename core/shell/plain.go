@@ -53,6 +53,9 @@ func (s *plainScan) unquoted(r rune) bool {
 	if s.before == '~' && !strings.ContainsRune("~.: \n|&;0123456789", r) {
 		return false // zsh may take what follows for a pattern
 	}
+	if s.before == '<' && (r == '-' || r >= '0' && r <= '9') {
+		return false // <1-9> is a pattern of numbers in zsh
+	}
 	switch {
 	case r == '\'' || r == '"':
 		s.quote = r
@@ -66,7 +69,8 @@ func (s *plainScan) unquoted(r rune) bool {
 	case r == '>':
 		return s.before != '&' && s.before != '<' // &> is something else in dash, <> opens for both
 	case r == '=':
-		return !strings.ContainsRune(" \n|&;<>", s.before) // zsh makes a path of =name
+		b := s.before // zsh makes a path of =name at the begin of a word, also behind quotes with nothing in them
+		return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || strings.ContainsRune("_.-", b)
 	case r == '~':
 		return s.before >= '0' && s.before <= '9' || s.before >= 'A' && s.before <= 'Z' ||
 			s.before >= 'a' && s.before <= 'z' || s.before == r // HEAD~2

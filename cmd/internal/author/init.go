@@ -4,7 +4,9 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -38,8 +40,9 @@ func Init() *cobra.Command {
 		Use:   "init " + strings.Join(names, "|"),
 		Short: "Write a configuration to begin with: rules for a kind of agent, and cases that test them",
 		Long: "Write a configuration to a folder of its own: yett.yaml, rules.yaml, cases.yaml and README.md. No file is " +
-			"overwritten.\n\n" + list.String(),
-		Example: "  yett init coding-agent && cd coding-agent && yett rules test cases.yaml && yett dev yett.yaml",
+			"overwritten. The folder must not lie in a project that agents write to.\n\n" + list.String(),
+		Example: "  yett init coding-agent --dir ~/yett-policy && cd ~/yett-policy && yett rules test cases.yaml && " +
+			"yett dev yett.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
 				got := "no pack is given"
@@ -50,6 +53,9 @@ func Init() *cobra.Command {
 			}
 			if dir == "" {
 				dir = args[0]
+			}
+			if err := apartFromProjects(dir); err != nil {
+				return err
 			}
 			files, err := pack(args[0])
 			if err != nil {
@@ -69,6 +75,24 @@ func Init() *cobra.Command {
 	out.Bind(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to (default ./PACK)")
 	return cmd
+}
+
+// apartFromProjects refuses a folder in a git repository: an agent may write in its project, and the gateway loads
+// rules that have changed.
+func apartFromProjects(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	for at := abs; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return cli.Usage("%s lies in the repository %s, where agents may write: choose a folder outside of all "+
+				"projects, such as --dir ~/yett-policy", dir, at)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // pack are the files of a pack by their names.
