@@ -94,6 +94,7 @@ func (s *stage) makeKeys(ctx context.Context) {
 	var file struct {
 		Keys map[string]struct {
 			Preset, State  string
+			Redeem         string
 			Scopes, Agents []string
 		}
 	}
@@ -101,7 +102,7 @@ func (s *stage) makeKeys(ctx context.Context) {
 		s.Fatal(err)
 	}
 	for name, k := range file.Keys {
-		spec := ops.KeySpec{Name: name, Preset: k.Preset, Scopes: k.Scopes, Agents: k.Agents}
+		spec := ops.KeySpec{Name: name, Preset: k.Preset, Scopes: k.Scopes, Agents: k.Agents, Redeem: k.Redeem}
 		switch k.State {
 		case "":
 			s.makeKey(ctx, spec)

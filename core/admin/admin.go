@@ -244,7 +244,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	}
 	n, err := s.set.Service.CreateKey(r.Context(),
 		ops.KeySpec{Name: in.Name, Environment: in.Environment, Preset: in.Preset, Scopes: in.Scopes, Agents: in.Agents,
-			ExpiresAt: in.ExpiresAt, Note: in.Note}, who(r))
+			ExpiresAt: in.ExpiresAt, Note: in.Note, Redeem: in.Redeem}, who(r))
 	if err != nil {
 		answer(w, nil, err)
 		return
@@ -328,11 +328,15 @@ type KeyRow struct {
 	RevokedAt   time.Time `json:"revoked_at,omitzero"`
 	RevokedBy   string    `json:"revoked_by,omitempty"`
 	Note        string    `json:"note,omitempty"`
+	Redeem      string    `json:"redeem,omitempty"` // explicit, or "" where calls may choose
 }
 
 func rowOf(k *store.Key) KeyRow {
 	row := KeyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents,
 		CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt(), Note: k.Note}
+	if k.Explicit {
+		row.Redeem = "explicit"
+	}
 	if row.Agents == nil {
 		row.Agents = []string{}
 	}
@@ -351,6 +355,7 @@ type CreateRequest struct {
 	Agents      []string  `json:"agents,omitempty"`
 	ExpiresAt   time.Time `json:"expires_at,omitzero"`
 	Note        string    `json:"note,omitempty"`
+	Redeem      string    `json:"redeem,omitempty"` // explicit or auto, which is the default
 }
 
 // RollRequest asks for a new key in place of an old one.

@@ -37,6 +37,7 @@ type keyRow struct {
 	ID, Name, Environment, Note string
 	Scopes, Agents              []string
 	More                        int // agents that the list leaves out
+	Explicit                    bool
 	CreatedBy, RevokedBy        string
 	Created, Used, Expires, End time.Time
 	State                       string // live, grace, expired, revoked
@@ -58,7 +59,8 @@ func (k *keyRow) shorten() {
 
 func rowOf(k *store.Key, now time.Time) keyRow {
 	row := keyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Note: k.Note, Scopes: k.Scopes, Agents: k.Agents,
-		CreatedBy: k.CreatedBy, Created: k.CreatedAt, Used: k.LastUsedAt(), Expires: k.ExpiresAt, State: "live"}
+		CreatedBy: k.CreatedBy, Created: k.CreatedAt, Used: k.LastUsedAt(), Expires: k.ExpiresAt, State: "live",
+		Explicit: k.Explicit}
 	r := k.Revocation()
 	if r != nil {
 		row.End, row.RevokedBy = r.At, r.By
@@ -138,8 +140,8 @@ func (c *Console) showKeys(w http.ResponseWriter, v *visit, status, page int, f 
 
 // keyForm is the form for a new key as it was typed.
 type keyForm struct {
-	Name, Environment, Preset, Agents, LastDay, Note string
-	Scopes                                           []string
+	Name, Environment, Preset, Agents, LastDay, Note, Redeem string
+	Scopes                                                   []string
 }
 
 // Ticked reports whether a scope is ticked.
@@ -147,14 +149,14 @@ func (f keyForm) Ticked(scope string) bool { return slices.Contains(f.Scopes, sc
 
 func (f keyForm) further() bool {
 	return f.Environment != "" || (f.Preset != "" && f.Preset != "agent") || f.Agents != "" || f.LastDay != "" ||
-		f.Note != "" || len(f.Scopes) > 0
+		f.Note != "" || f.Redeem != "" || len(f.Scopes) > 0
 }
 
 func readKeyForm(f form) (keyForm, error) {
 	var k keyForm
 	var errs []error
 	for name, dst := range map[string]*string{"name": &k.Name, "environment": &k.Environment, "preset": &k.Preset,
-		"agents": &k.Agents, "last_day": &k.LastDay, "note": &k.Note} {
+		"agents": &k.Agents, "last_day": &k.LastDay, "note": &k.Note, "redeem": &k.Redeem} {
 		var err error
 		*dst, err = f.one(name)
 		errs = append(errs, err)
@@ -166,7 +168,7 @@ func readKeyForm(f form) (keyForm, error) {
 // spec is the key that the form asks for.
 func (f keyForm) spec() (ops.KeySpec, error) {
 	spec := ops.KeySpec{Name: strings.TrimSpace(f.Name), Environment: strings.TrimSpace(f.Environment), Note: f.Note,
-		Preset: f.Preset, Scopes: f.Scopes}
+		Preset: f.Preset, Scopes: f.Scopes, Redeem: f.Redeem}
 	if spec.Name == "" {
 		return spec, sdk.FieldErrf(sdk.CodeMissingField, "name", "Give the key a name.")
 	}

@@ -43,6 +43,8 @@ func TestCreateKey(t *testing.T) {
 			return k.Environment == "prod" && k.Note == "first\nsecond" &&
 				k.ExpiresAt.Equal(time.Date(2027, 3, 2, 0, 0, 0, 0, time.UTC))
 		}},
+		{"with tokens only", []string{"name", "one", "redeem", "explicit"}, func(k *store.Key) bool { return k.Explicit }},
+		{"as before", []string{"name", "one", "preset", "agent"}, func(k *store.Key) bool { return !k.Explicit }},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			d := newDesk(t)
@@ -85,6 +87,7 @@ func TestCreateKeyRefused(t *testing.T) {
 		{"many patterns", []string{"name", "x", "agents", strings.Repeat("a\n", 101)}, 422, "limit of 100", "agents"},
 		{"a date in the past", []string{"name", "x", "last_day", "2027-02-28"}, 422, "past", "last_day"},
 		{"no date", []string{"name", "x", "last_day", "soon"}, 422, "such as 2027-01-31", "last_day"},
+		{"another way to redeem", []string{"name", "x", "redeem", "never"}, 422, "Redeem must be", "redeem"},
 		{"a long note", []string{"name", "x", "note", strings.Repeat("a", 5000)}, 422, "Note is limited", "note"},
 	} {
 		t.Run(c.about, func(t *testing.T) {
@@ -352,4 +355,14 @@ func TestKeyOperationsThatFail(t *testing.T) {
 			t.Errorf("the log does not say %q: %s", c.logs, d.logged())
 		}
 	}
+}
+
+// The list says of which keys approvals are redeemed with their token only.
+func TestExplicitKeysAreMarked(t *testing.T) {
+	d := newDesk(t)
+	b := d.as("ada", store.RoleAdmin)
+	b.post("/keys", "name", "free").is(t, http.StatusOK).lacks(t, "token only")
+	b.get("/keys").is(t, http.StatusOK, "free").lacks(t, "token only")
+	b.post("/keys", "name", "shared", "redeem", "explicit").is(t, http.StatusOK, "redeemed with their token only")
+	b.get("/keys").is(t, http.StatusOK, "shared", "redeems with the token only")
 }

@@ -261,7 +261,19 @@ func (h *document) keysBody(v view) {
 		if theField == "last_day" {
 			h.raw(" aria-invalid=\"true\"")
 		}
-		h.raw(">\n<span class=\"rule\" id=\"last-day-rule\">Empty means that it works until it is revoked.</span></p>\n<p><label for=\"note\">Note</label>\n<textarea id=\"note\" name=\"note\" rows=\"2\"")
+		h.raw(">\n<span class=\"rule\" id=\"last-day-rule\">Empty means that it works until it is revoked.</span></p>\n<p class=\"choice\"><input type=\"checkbox\" name=\"redeem\" id=\"redeem\" value=\"explicit\"")
+		if is(p.Form.Redeem) {
+			h.raw(" checked")
+		}
+		h.raw(" aria-describedby=\"redeem-rule")
+		if theField == "redeem" {
+			h.raw(" error")
+		}
+		h.raw("\"")
+		if theField == "redeem" {
+			h.raw(" aria-invalid=\"true\"")
+		}
+		h.raw(">\n<label for=\"redeem\">An approved call runs only with its token</label></p>\n<p class=\"rule\" id=\"redeem-rule\">Otherwise a request with <code>redeem: auto</code> needs no token: it is enough to ask for the approved call again.</p>\n<p><label for=\"note\">Note</label>\n<textarea id=\"note\" name=\"note\" rows=\"2\"")
 		if theField == "note" {
 			h.raw(" aria-invalid=\"true\" aria-describedby=\"error\"")
 		}
@@ -344,6 +356,9 @@ func (h *document) keysBody(v view) {
 					h.raw("<span class=\"tag\">")
 					h.esc(theS)
 					h.raw("</span>")
+				}
+				if is(d3.Explicit) {
+					h.raw("<span class=\"note\">redeems with the token only</span>")
 				}
 				h.raw("</div></td>\n<td role=\"cell\" data-label=\"Agents\"><div>")
 				all5 := d3.Agents
@@ -469,7 +484,11 @@ func (h *document) newkeyBody(v view) {
 		h.esc(theS)
 		h.raw("</span>")
 	}
-	h.raw("</dd>\n<dt>Agents</dt><dd>")
+	h.raw("</dd>")
+	if is(p.Key.Explicit) {
+		h.raw("<dt>Approvals</dt><dd>redeemed with their token only</dd>")
+	}
+	h.raw("\n<dt>Agents</dt><dd>")
 	all2 := p.Key.Agents
 	for theI, theA := range all2 {
 		_ = theA

@@ -20,6 +20,7 @@ type KeySpec struct {
 	Agents      []string // globs; empty means every agent
 	ExpiresAt   time.Time
 	Note        string
+	Redeem      string // explicit: redeem: "auto" of a call counts as explicit; auto or "" lets calls choose
 }
 
 // NewKey is a key just made, with the value that is shown this once.
@@ -76,6 +77,10 @@ func (s *Service) check(k *KeySpec, now time.Time) error {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is limited to %d bytes, environment to %d", reasonBytes,
 			s.set.Limits.Name)
 	}
+	if k.Redeem != "" && k.Redeem != redeemAuto && k.Redeem != redeemExplicit {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "redeem", "redeem must be %s or %s, got %q", redeemAuto, redeemExplicit,
+			k.Redeem)
+	}
 	if k.ExpiresAt.After(now.AddDate(100, 0, 0)) { // rows hold years of four digits; who means "never" leaves it out
 		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at",
 			"expires_at lies more than 100 years ahead; leave it out for a key that does not expire")
@@ -108,6 +113,7 @@ func (s *Service) CreateKey(ctx context.Context, spec KeySpec, by store.Who) (*N
 	}
 	k.Name, k.Environment, k.Scopes, k.Agents, k.ExpiresAt, k.Note = spec.Name, spec.Environment, scopes,
 		slices.Clone(spec.Agents), spec.ExpiresAt, spec.Note
+	k.Explicit = spec.Redeem == redeemExplicit
 	if err := s.set.Store.Commit(ctx, &store.CreateKey{Key: k, By: by}); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,9 @@ import "github.com/yett-dev/yett/sdk/wire"
 func (*Service) Whoami(r *Request, _ *wire.WhoamiRequest) (*wire.WhoamiResponse, error) {
 	k := r.Key
 	out := &wire.WhoamiResponse{KeyID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents}
+	if k.Explicit {
+		out.Redeem = redeemExplicit
+	}
 	ends := k.ExpiresAt
 	if end := k.Revocation(); end != nil && (ends.IsZero() || end.At.Before(ends)) { // rolled, and it lives on for a while
 		ends = end.At

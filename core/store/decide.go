@@ -70,7 +70,7 @@ func (c *Decide) begin() {
 	c.Out = Decision{Effect: v.Effect, Code: v.Code, Reason: v.Reason, RuleID: v.RuleID, Message: v.Message,
 		DecisionID: c.ID}
 	c.verdict, c.quorums, c.grants, c.spent, c.decided = *v, c.Policy.Quorums, c.Grants, "", false
-	c.before, c.charged, c.auto = nil, nil, c.Redeem.Auto
+	c.before, c.charged, c.auto = nil, nil, c.Redeem.Auto && !c.Key.Explicit
 	if c.quorums == nil && v.Effect == sdk.Defer {
 		c.quorums = []sdk.Quorum{{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID}}
 	}

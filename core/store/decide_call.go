@@ -61,7 +61,7 @@ type Redemption struct {
 	Token    string   // of the deferred call
 	CallID   string   // or its call_id ("-resume" form), if there is such a call
 	CallHash [16]byte // the hash that such a call has among its Names
-	Auto     bool     // or any approval of exactly this call: see redeemFound
+	Auto     bool     // or any approval of exactly this call, unless the key is Explicit: see redeemFound
 }
 
 // NewDefer is the pending call that a Defer verdict makes.

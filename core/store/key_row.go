@@ -24,6 +24,7 @@ const (
 	keyAgain
 	keyGrace
 	keyLastUsed
+	keyExplicit
 )
 
 // storedKey is what a key's row holds. Its JSON is that of rows of earlier versions.
@@ -61,7 +62,7 @@ func (k storedKey) appendRow(to []byte) (row []byte, err error) {
 	if to, err = appendTime(to, keyLastUsed, k.LastUsed); err != nil {
 		return nil, fmt.Errorf("last_used_at: %w", err)
 	}
-	return to, nil
+	return appendFlag(to, keyExplicit, k.Explicit), nil
 }
 
 // key reads a row. The key is not ready yet.
@@ -77,10 +78,10 @@ func (r *rowReader) key(row []byte) (k storedKey, err error) {
 		is.ExpiresAt = inYears(is.ExpiresAt)
 		return is, err
 	}
-	if err := r.values.split(fields, keyLastUsed); err != nil {
+	if err := r.values.split(fields, keyExplicit); err != nil {
 		return k, err
 	}
-	for number := keyID; number <= keyLastUsed; number++ {
+	for number := keyID; number <= keyExplicit; number++ {
 		if err := r.keyField(&k, number, r.values[number]); err != nil {
 			return k, fmt.Errorf("field %d of its row: %w", number, err)
 		}
@@ -96,7 +97,7 @@ func (r *rowReader) keyField(k *storedKey, number int, value []byte) (err error)
 		return nil
 	}
 	switch number {
-	case keyScopes, keyMAC, keyAgain, keyGrace:
+	case keyScopes, keyMAC, keyAgain, keyGrace, keyExplicit:
 	default:
 		if len(value) == 0 {
 			return errZeroField
@@ -137,6 +138,8 @@ func (r *rowReader) keyField(k *storedKey, number int, value []byte) (err error)
 		k.Grace, err = readFlag(value)
 	case keyLastUsed:
 		k.LastUsed, err = readTime(value)
+	case keyExplicit:
+		k.Explicit, err = readFlag(value)
 	}
 	return err
 }

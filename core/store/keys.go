@@ -26,6 +26,8 @@ type Key struct {
 	Note        string    `json:"note,omitempty"`
 	MAC         []byte    `json:"mac"`            // HMAC-SHA-256 of the value; the value itself is nowhere
 	Root        string    `json:"root,omitempty"` // id of the first of a line of rolled keys; "" for itself
+	// Explicit: a request redeems only the approval that it names, by its token or by the call_id of its call.
+	Explicit bool `json:"explicit,omitempty"`
 
 	scope   sdk.Scope
 	person  bool // no key at all, but an operator who answers: see Operator.Approver
@@ -199,6 +201,9 @@ func (tx *tx) keyRecord(typ string, k *Key, by Who, revoked time.Time) {
 	o.Str("name", k.Name)
 	o.Strs("scopes", k.Scopes)
 	o.Strs("agents", k.Agents)
+	if k.Explicit {
+		o.Str("redeem", "explicit")
+	}
 	o.Opt("line", k.Root) // the first of a line of rolled keys: a kill of a key names that
 	if typ == "key_revoked" {
 		o.Str("revoked_at", revoked.UTC().Format(time.RFC3339Nano))
@@ -332,7 +337,7 @@ func (c *RollKey) apply(tx *tx) error {
 			old.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	n := c.New
-	n.Root = old.root()
+	n.Root, n.Explicit = old.root(), old.Explicit
 	n.Name, n.Environment, n.Scopes, n.Preset, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes,
 		old.Preset, old.Agents, old.ExpiresAt, old.Note
 	if !again {

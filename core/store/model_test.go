@@ -20,6 +20,7 @@ type (
 		revokedAt time.Time // zero: live
 		approver  bool
 		root      string // the first of a line of rolled keys
+		explicit  bool
 	}
 	modelDefer struct {
 		key, args, status, code string
@@ -93,9 +94,9 @@ func (m *modelled) create(t *rapid.T) {
 	if approver {
 		scope = "approve"
 	}
-	id := m.id("key")
-	m.must(&CreateKey{Key: &Key{ID: id, Name: id, Scopes: []string{scope}}, By: system})
-	m.keys[id] = &modelKey{approver: approver, root: id}
+	id, explicit := m.id("key"), rapid.IntRange(0, 3).Draw(t, "explicit") == 0
+	m.must(&CreateKey{Key: &Key{ID: id, Name: id, Scopes: []string{scope}, Explicit: explicit}, By: system})
+	m.keys[id] = &modelKey{approver: approver, root: id, explicit: explicit}
 }
 
 // gone is what a revocation does in the model.
@@ -132,7 +133,8 @@ func (m *modelled) roll(t *rapid.T) {
 	}
 	m.refused(&RollKey{ID: id, New: &Key{ID: fresh}, Grace: grace, By: system}, want)
 	if want == "" {
-		m.keys[fresh] = &modelKey{approver: m.keys[id].approver, root: m.keys[id].root}
+		m.keys[fresh] = &modelKey{approver: m.keys[id].approver, root: m.keys[id].root,
+			explicit: m.keys[id].explicit}
 		m.gone(id, m.now().Add(grace))
 	}
 }
@@ -288,7 +290,7 @@ func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string
 			joinable = append(joinable, token)
 		}
 	}
-	if c.Redeem.Auto {
+	if c.Redeem.Auto && !m.keys[id].explicit {
 		fits := slices.DeleteFunc(slices.Clone(approved), func(token string) bool { return m.defers[token].stands != args })
 		switch {
 		case len(fits) == 0:

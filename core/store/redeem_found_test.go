@@ -164,3 +164,39 @@ func TestChangedArgumentsAreNotFound(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExplicitKeysRedeemNothingByAsking: whoever asks with such a key and without a token is told of the approval, and
+// spends nothing: under a call_id too, with a rolled key as with its first, and after a restart. The token redeems as
+// ever.
+func TestExplicitKeysRedeemNothingByAsking(t *testing.T) {
+	r, _, boss := cast(t)
+	r.must(&CreateKey{Key: &Key{ID: "shared", Name: "shared", Scopes: []string{"authorize"}, Explicit: true}, By: system})
+	r.must(&RollKey{ID: "shared", New: &Key{ID: "rolled"}, Grace: time.Hour, By: system})
+	for _, id := range []string{"shared", "rolled"} {
+		told := func(name string) *Decide {
+			t.Helper()
+			c := r.found(r.s.Key(id), name, "x", waits)
+			if r.wants(c, "DEFER RULE_DEFER"); !c.Out.Approved {
+				t.Errorf("%s, %q: it is not told of the approval: %+v", id, name, c.Out)
+			}
+			return c
+		}
+		first := r.found(r.s.Key(id), "job", "x", waits)
+		r.wants(first, "DEFER RULE_DEFER")
+		r.must(r.answer(boss, first.Out.Token, true))
+		for _, name := range []string{"job", "job", "another", "a third"} {
+			if c := told(name); c.Out.Token != first.Out.Token {
+				t.Errorf("%s, %q: told of another call: %+v", id, name, c.Out)
+			}
+		}
+		r.reopen()
+		boss = r.s.Key("boss")
+		told("job")
+		with := r.named(r.s.Key(id), "agent", "job", "x", waits)
+		with.Redeem.Token, with.Redeem.Auto = first.Out.Token, true
+		r.wants(with, consumed)
+	}
+	if err := consistent(r.s); err != nil {
+		t.Error(err)
+	}
+}

@@ -41,7 +41,7 @@ func rowOpen(row []byte) (fields []byte, isJSON bool, err error) {
 type rowValues [lastField + 1][]byte
 
 // lastField is the highest number of a field of any row.
-const lastField = max(keyLastUsed, grantRevokedBy)
+const lastField = max(keyExplicit, grantRevokedBy)
 
 // split finds the fields of a row. last is the highest number that such a row has.
 func (v *rowValues) split(fields []byte, last byte) error {

@@ -74,7 +74,14 @@ func keyVariants() (all []storedKey) {
 	for _, k := range variants(full.Key, func(k *Key) *string { return &k.ID }) {
 		all = append(all, storedKey{Key: k})
 	}
-	return all
+	return append(all, storedKey{&Key{ID: "k", Explicit: true}, keyState{}}, explicitKey())
+}
+
+// explicitKey has the field that rows of the first version did not have.
+func explicitKey() storedKey {
+	full := fullKey()
+	full.Explicit = true
+	return full
 }
 
 func grantVariants() (all []storedGrant) {
@@ -184,7 +191,11 @@ func TestRowsAreGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, row := range map[string][]byte{"key.golden": key, "grant.golden": grant} {
+	explicit, err := explicitKey().appendRow(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string][]byte{"key.golden": key, "key_explicit.golden": explicit, "grant.golden": grant} {
 		got, path := hex.Dump(row), filepath.Join("testdata", name)
 		if os.Getenv("GOLDEN") == "write" {
 			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -220,7 +231,8 @@ func TestDamagedRows(t *testing.T) {
 		{row: "\x01\x02\x01a\x01\x01a", want: "field 1 of its row follows field 2"},
 		{row: "\x01\x01\x01a\x01\x01a", want: "field 1 of its row follows field 1"},
 		{row: "\x01\x00\x01a", want: "field 0 of its row follows field 0"},
-		{row: "\x01\x01\x01a\x12\x01a", want: "field 18 of its row is unknown"},
+		{row: "\x01\x01\x01a\x13\x01a", want: "field 19 of its row is unknown"},
+		{row: "\x01\x01\x01a\x12\x01a", want: "field 18 of its row: a flag has no value"},
 		{row: "\x01\x01\x01a\x04\x01\x01", want: "field 4 of its row: not a list"},
 		{row: "\x01\x01\x01a\x06\x00", want: "field 6 of its row: it is there without a value"},
 		{row: "\x01\x01\x01a\x07\x01\x80", want: "field 7 of its row: not a time"},

@@ -10,6 +10,7 @@ type WhoamiResponse struct {
 	Environment string   `json:"environment,omitempty"`
 	Scopes      []string `json:"scopes"`
 	Agents      []string `json:"agents" doc:"Patterns of agents. An empty list means every agent."`
+	Redeem      string   `json:"redeem,omitempty" doc:"\"explicit\" if the gateway treats \"redeem\":\"auto\" from this key as \"explicit\". Absent if calls of this key may choose."`
 	ExpiresAt   string   `json:"expires_at,omitempty" doc:"When the key expires, or when a rolled key ends."`
 }
 
@@ -21,6 +22,7 @@ func (r *WhoamiResponse) AppendJSON(dst []byte) []byte {
 	o.Opt("environment", r.Environment)
 	o.Strs("scopes", r.Scopes)
 	o.Strs("agents", r.Agents)
+	o.Opt("redeem", r.Redeem)
 	o.Opt("expires_at", r.ExpiresAt)
 	return o.Close()
 }

@@ -47,7 +47,8 @@ func keysCreate() *cobra.Command {
 				return cli.Usage("--expires %v: must be more than 0, such as 12h or 30d", expires)
 			}
 			if err := cli.Given(cmd, [][2]string{{"agents", "leave it out for every agent"},
-				{"scopes", "leave it out for a preset"}, {"preset", "leave it out for an agent's key"}}); err != nil {
+				{"scopes", "leave it out for a preset"}, {"preset", "leave it out for an agent's key"},
+				{"redeem", "leave it out for auto"}}); err != nil {
 				return err
 			}
 			if expires > 0 {
@@ -69,6 +70,8 @@ func keysCreate() *cobra.Command {
 	cmd.Flags().StringSliceVar(&in.Agents, "agents", nil, "globs of the agents it covers (default every agent)")
 	cmd.Flags().StringVar(&in.Environment, "environment", "", "a word of yours, such as production")
 	cmd.Flags().StringVar(&in.Note, "note", "", "a note")
+	cmd.Flags().StringVar(&in.Redeem, "redeem", "",
+		"explicit: an approved call runs only with its token; auto: calls may say redeem auto (default auto)")
 	cli.DurationVar(cmd, &expires, "expires", 0, "how long it lives, such as 12h or 30d (default for ever)")
 	return cmd
 }
@@ -125,7 +128,11 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *cli
 		if len(r.Agents) > 0 {
 			agents = strings.Join(r.Agents, ",")
 		}
-		return []string{r.ID, r.Name, strings.Join(r.Scopes, ","), agents, state, used}
+		scopes := strings.Join(r.Scopes, ",")
+		if r.Redeem != "" {
+			scopes += " (redeem: " + r.Redeem + ")"
+		}
+		return []string{r.ID, r.Name, scopes, agents, state, used}
 	})
 }
 
