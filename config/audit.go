@@ -8,7 +8,7 @@ import (
 
 // Audit says what the log keeps of a call, for how long, and who is given it.
 type Audit struct {
-	Args        string       `koanf:"args" default:"redacted" enum:"digest|redacted|full" doc:"What is kept of a call's args: digest (a hash), redacted (secrets masked) or full."`
+	Args        string       `koanf:"args" default:"redacted" enum:"digest|redacted|full" doc:"What is kept of a call's args and of the agent's note: digest (a hash of the args, and no note), redacted (secrets masked) or full."`
 	Retention   Retention    `koanf:"retention" doc:"How long records are kept. Everything for ever if not given."`
 	Archive     Archive      `koanf:"archive" doc:"A program that takes records before retention removes them."`
 	Checkpoints Checkpoints  `koanf:"checkpoints" doc:"Signed checkpoints of the log that leave the data directory."`
@@ -36,7 +36,7 @@ type Subscriber struct {
 	Types    []string `koanf:"types" format:"name" example:"[\"decision\", \"kill\"]" doc:"Types of records that it gets; all if not given."`
 	Agents   []string `koanf:"agents" format:"glob" example:"[\"billing-*\"]" doc:"Patterns of agents: records of others are left out; those of no agent are not."`
 	Tools    []string `koanf:"tools" format:"glob" example:"[\"payments/**\"]" doc:"Patterns of tools: records of others are left out; those of no tool are not."`
-	Payload  string   `koanf:"payload" default:"redacted" enum:"digest|redacted|full" doc:"What it gets of args and context: digest (nothing but their hash; reasons and errors as the log has them), redacted (secrets masked, in reasons and errors too) or full (as the log has them). A record above 3 MiB comes without them, and says so (withheld: too_large)."`
+	Payload  string   `koanf:"payload" default:"redacted" enum:"digest|redacted|full" doc:"What it gets of args, context and the agent's note: digest (nothing but a hash; reasons and errors as the log has them), redacted (secrets masked, in reasons and errors too) or full (as the log has them). A record above 3 MiB comes without them, and says so (withheld: too_large)."`
 	Start    string   `koanf:"start" default:"earliest" enum:"earliest|latest" doc:"Where a subscriber begins that was never there before: at the first record that is kept, or behind the last."`
 	OnPoison string   `koanf:"on_poison" default:"pause" enum:"pause|dead_letter" doc:"What happens when it fails five times at the same record: pause (until yett plugin resume) or dead_letter (the log says so, and it goes on behind it)."`
 	Pos      Pos      `koanf:"-"`
