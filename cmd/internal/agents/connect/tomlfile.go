@@ -19,10 +19,10 @@ type tomlFile struct {
 	undo  string            // the command that takes all of it out
 }
 
-const (
-	tomlMark tomltext.Mark = "yett connect codex"
-	onlyKey                = "allow_managed_hooks_only"
-)
+const tomlMark tomltext.Mark = "yett connect codex"
+
+// onlyKey makes Codex ignore hooks that are not managed.
+const onlyKey = "allow_managed_hooks_only"
 
 // block is the text between the marks, without them.
 func (t *tomlFile) block() []string {

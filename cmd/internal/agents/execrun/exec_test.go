@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -399,6 +400,9 @@ func TestSignals(t *testing.T) {
 	t.Parallel()
 	for sig, name := range map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP", syscall.SIGINT: "INT",
 		syscall.SIGUSR1: "USR1", syscall.SIGWINCH: "WINCH", syscall.SIGQUIT: "QUIT"} {
+		if signal.Ignored(sig) {
+			continue // a shell cannot trap what is ignored when it starts, as HUP is under nohup
+		}
 		f := newFake(t)
 		script := "trap 'echo got " + name + "; exit 21' " + name + "; echo >ready; while :; do sleep 0.01; done"
 		cmd := f.yett("--", "sh", "-c", script)

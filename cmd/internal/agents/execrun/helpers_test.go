@@ -151,19 +151,6 @@ func (f *fake) requests() []wire.ScanRequest {
 	return append([]wire.ScanRequest(nil), f.asked...)
 }
 
-// scanned is the text of the streams whose name has this end.
-func (f *fake) scanned(end string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out := ""
-	for name, st := range f.streams {
-		if strings.HasSuffix(name, end) {
-			out += st.text
-		}
-	}
-	return out
-}
-
 // result is what a process has printed and how it has ended.
 type result struct {
 	out, err string
