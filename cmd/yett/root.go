@@ -11,7 +11,6 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/connect"
 	"github.com/yett-dev/yett/cmd/internal/agents/doctor"
 	"github.com/yett-dev/yett/cmd/internal/agents/execrun"
-	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
 	"github.com/yett-dev/yett/cmd/internal/author"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 )
@@ -41,7 +40,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), admin.Backup(),
 		admin.Restore(), configCommand(), author.Init(), author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), admin.Clock(),
-		author.Scanner(), hookrun.Command(), connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}),
+		author.Scanner(), hookCommand(), connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}),
 		doctor.Command(), execrun.Command())
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",

@@ -32,6 +32,13 @@ type hookRow struct {
 	Calls int     `json:"calls"`
 }
 
+// hookWay is one way of asking.
+type hookWay struct {
+	name string
+	ask  func(n int) error
+	took histogram
+}
+
 // Limits of the flag.
 const maxHookCalls = 100_000
 
@@ -42,8 +49,8 @@ func benchHookCommand() *cobra.Command {
 		Use:   "hook",
 		Short: "Measure how long a coding agent's hook takes",
 		Long: "Start a throw-away gateway and ask it about the same calls in turn: over an open connection to its\n" +
-			"socket, by yett hook claude-code, and by the guard line that stands in an agent's configuration (sh, timeout\n" +
-			"and yett hook). What a hook takes longer than the gateway itself is what an agent waits for each tool.",
+			"socket, by yett hook claude-code (and by yett-hook, if it lies beside yett), and by the guard line that\n" +
+			"stands in an agent's configuration, with sh and timeout. What a hook takes longer than the gateway itself is what an agent waits for each tool.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if calls < 1 || calls > maxHookCalls {
@@ -106,7 +113,12 @@ func measureHooks(ctx context.Context, calls int) (rows []hookRow, err error) {
 	if err != nil {
 		timeout = ""
 	}
-	line, err := hook.Guard(hook.ClaudeCode, hook.Before, hook.Command{Yett: self, Config: file, Timeout: timeout})
+	program := self
+	small := filepath.Join(filepath.Dir(self), "yett-hook") // which yett connect writes into the line, too
+	if info, err := os.Stat(small); err == nil && info.Mode().IsRegular() {
+		program = small
+	}
+	line, err := hook.Guard(hook.ClaudeCode, hook.Before, hook.Command{Yett: program, Config: file, Timeout: timeout})
 	if err != nil {
 		return nil, err
 	}
@@ -115,17 +127,19 @@ func measureHooks(ctx context.Context, calls int) (rows []hookRow, err error) {
 		return nil, err
 	}
 	defer c.Close()
-	ways := []struct {
-		name string
-		ask  func(n int) error
-		took histogram
-	}{
-		{name: "gateway", ask: func(n int) error { return askGateway(ctx, c, n) }},
-		{name: "yett hook", ask: func(n int) error {
-			return askHook(exec.CommandContext(ctx, self, "hook", string(hook.ClaudeCode), "--config", file), n)
-		}},
-		{name: "guard line", ask: func(n int) error { return askHook(exec.CommandContext(ctx, "sh", "-c", line), n) }},
+	byHook := func(program string) func(n int) error {
+		return func(n int) error {
+			return askHook(exec.CommandContext(ctx, program, "hook", string(hook.ClaudeCode), "--config", file), n)
+		}
 	}
+	ways := []hookWay{{name: "gateway", ask: func(n int) error { return askGateway(ctx, c, n) }},
+		{name: "yett hook", ask: byHook(self)}}
+	if program != self {
+		ways = append(ways, hookWay{name: "yett-hook", ask: byHook(program)})
+	}
+	ways = append(ways, hookWay{name: "guard line", ask: func(n int) error {
+		return askHook(exec.CommandContext(ctx, "sh", "-c", line), n)
+	}})
 	const warm = 5 // calls of each way that find the program's pages cold
 	for i := range calls + warm {
 		for w := range ways {

@@ -21,6 +21,9 @@ import (
 	"github.com/yett-dev/yett/core/pin"
 )
 
+// programs are the commands in every archive.
+var programs = []string{"yett", "yett-hook"}
+
 // beside are the files that stand in every archive beside the binary.
 var beside = []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "examples/deploy/README.md",
 	"examples/deploy/yett.service", "examples/deploy/Containerfile"}
@@ -107,20 +110,24 @@ func buildOne(ctx context.Context, root, out, system string, from commit) ([]str
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
-	binary := filepath.Join(tmp, "yett")
 	env := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0")
 	// grpcnotrace: gRPC's own pages of recent requests, which nothing of ours serves, are 120 KB. nethttpomithttp2: HTTP/2
 	// of net/http, which nothing of ours asks for (gRPC has its own), is 550 KB.
-	if _, err := output(ctx, env, "go", "build", "-C", root, "-trimpath", "-buildvcs=true",
-		"-tags=grpcnotrace,nethttpomithttp2",
-		"-ldflags=-s -w -buildid=", "-o", binary, "./cmd/yett"); err != nil {
-		return nil, err
+	var files []entry
+	for _, name := range programs {
+		path := filepath.Join(tmp, name)
+		if _, err := output(ctx, env, "go", "build", "-C", root, "-trimpath", "-buildvcs=true",
+			"-tags=grpcnotrace,nethttpomithttp2",
+			"-ldflags=-s -w -buildid=", "-o", path, "./cmd/"+name); err != nil {
+			return nil, err
+		}
+		files = append(files, entry{name: name, path: path, mode: 0o755})
 	}
+	binary := files[0].path // its modules are all: the others are parts of it
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return nil, err
 	}
-	files := []entry{{name: "yett", path: binary, mode: 0o755}}
 	for _, name := range beside {
 		files = append(files, entry{name: name, path: filepath.Join(root, name), mode: 0o644})
 	}

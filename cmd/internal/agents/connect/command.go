@@ -209,8 +209,11 @@ func command() (c hook.Command, err error) {
 	if strings.Contains(c.Yett, "/go-build") {
 		return c, errors.New("`go run` removes the program that the hooks would run: build or install yett first")
 	}
+	if hook := filepath.Join(filepath.Dir(c.Yett), "yett-hook"); runnable(hook) { // the same code, which starts faster
+		c.Yett = hook
+	}
 	for _, path := range []string{"/usr/bin/timeout", "/bin/timeout"} {
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if runnable(path) {
 			c.Timeout = path
 			return c, nil
 		}
@@ -219,6 +222,12 @@ func command() (c hook.Command, err error) {
 		return c, errors.New("there is no /usr/bin/timeout, which ends a hook that hangs: install coreutils")
 	}
 	return c, nil
+}
+
+// runnable says whether there is a program.
+func runnable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // given reads what replaces members of the hook's file.

@@ -414,51 +414,62 @@ func TestHangs(t *testing.T) {
 	refused(t, "a panic", h.Reply(context.Background(), strings.NewReader(before)), "has failed")
 }
 
-type broken struct{ n int }
-
-func (b *broken) Write(p []byte) (int, error) { return b.n, errors.New("gone") }
-
 // TestPrint holds that an answer which is not written whole refuses.
 func TestPrint(t *testing.T) {
 	var said bytes.Buffer
 	permit := hook.Reply{Stdout: []byte(`{"effect":"permit"}`)}
-	if err := print(&broken{}, &said, hook.OpenCode, permit); err == nil || said.Len() == 0 {
-		t.Errorf("%v, %s", err, said.String())
+	if code := print(&broken{}, &said, permit); code != 2 || said.Len() == 0 {
+		t.Errorf("%d, %s", code, said.String())
 	}
 	refusal := hook.Reply{Stdout: []byte("{}"), Stderr: []byte("no\n"), Exit: 2}
 	var out bytes.Buffer
-	if err := print(&out, &broken{}, hook.Codex, refusal); err == nil || strings.Contains(err.Error(), "2") {
-		t.Errorf("%v", err)
+	if code := print(&out, &broken{}, refusal); code != 1 {
+		t.Errorf("a refusal without its text ends with %d", code)
 	}
 	said.Reset()
 	uncovered := hook.Reply{Uncovered: "the shell"}
-	if err := print(&out, &said, hook.Cursor, uncovered); err != nil || said.String() != "yett: the shell\n" {
-		t.Errorf("%v, %s", err, said.String())
+	if code := print(&out, &said, uncovered); code != 0 || said.String() != "yett: the shell\n" {
+		t.Errorf("%d, %s", code, said.String())
 	}
 }
 
-// What the agent says about its call goes beside it: not as an argument, and again when the approved call is asked.
-func TestNoteGoesBesideTheCall(t *testing.T) {
-	f := newFake(t, func(n int, w http.ResponseWriter, a asked) {
-		switch n {
-		case 0:
-			decide(w, a, "DEFER", `,"defer_token":"tok"`)
-		case 1:
-			status(w, "approved", "")
-		default:
-			decide(w, a, "PERMIT", "")
-		}
-	})
-	if r := run(t, f.file, before); r.Exit != 0 {
-		t.Fatalf("refused: %s", r.Stderr)
+// TestArguments holds how the arguments of the program are read: what is not understood refuses.
+func TestArguments(t *testing.T) {
+	f := newFake(t, func(_ int, w http.ResponseWriter, a asked) { decide(w, a, "PERMIT", "") })
+	path := filepath.Join(t.TempDir(), "hook.json")
+	text, err := f.file.Marshal()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, n := range []int{0, 2} {
-		a := f.got[n]
-		if note := a.str("note"); !strings.Contains(note, "lists") {
-			t.Errorf("request %d has the note %q", n, note)
-		}
-		if args, _ := json.Marshal(a.body["args"]); strings.Contains(string(args), "lists") {
-			t.Errorf("request %d has the args %s", n, args)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"claude-code", "--config", path}, 0},
+		{[]string{"hook", "claude-code", "--config", path}, 0},
+		{[]string{"hook", "claude-code", "--config=" + path}, 0},
+		{[]string{"--config", path, "claude-code"}, 0},
+		{nil, 2},
+		{[]string{"hook"}, 2},
+		{[]string{"claude-code"}, 2},
+		{[]string{"claude-code", "--config"}, 2},
+		{[]string{"claude-code", "--config", path, "--help"}, 2},
+		{[]string{"claude-code", "-h"}, 2},
+		{[]string{"claude-code", "codex", "--config", path}, 2},
+		{[]string{"claude", "--config", path}, 2},
+		{[]string{"hook", "hook", "claude-code", "--config", path}, 2},
+	} {
+		var out, errs bytes.Buffer
+		code := Main(context.Background(), row.args, strings.NewReader(before), &out, &errs)
+		if code != row.want || (code != 0) != (errs.Len() > 0) {
+			t.Errorf("%v: %d, stdout %s, stderr %s", row.args, code, out.String(), errs.String())
 		}
 	}
 }
+
+type broken struct{ n int }
+
+func (b *broken) Write(p []byte) (int, error) { return b.n, errors.New("gone") }
