@@ -50,7 +50,8 @@ func benchHookCommand() *cobra.Command {
 		Short: "Measure how long a coding agent's hook takes",
 		Long: "Start a throw-away gateway and ask it about the same calls in turn: over an open connection to its\n" +
 			"socket, by yett hook claude-code (and by yett-hook, if it lies beside yett), and by the guard line that\n" +
-			"stands in an agent's configuration, with sh and timeout. What a hook takes longer than the gateway itself is what an agent waits for each tool.",
+			"stands in an agent's configuration, with sh and timeout. What a hook takes longer than the gateway itself is\n" +
+			"what an agent waits for each tool.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if calls < 1 || calls > maxHookCalls {

@@ -161,7 +161,7 @@ var allowed = []row{
 	{pkg: "cmd/yett-hook", ours: []string{"cmd/internal/agents/hookrun"}, why: "it starts a hook, and nothing else"},
 	{pkg: "cmd/internal/agents/doctor", ours: []string{"cmd/internal/agents/connect", "cmd/internal/agents/hook",
 		"cmd/internal/agents/hookfile", "cmd/internal/agents/hookrun", "cmd/internal/agents/model", "cmd/internal/cli",
-		"sdk/client", "sdk/wire"}, others: []string{"github.com/spf13/cobra"},
+		"core/regular", "sdk/client", "sdk/wire"}, others: []string{"github.com/spf13/cobra"},
 		why: "it looks at what the agent's user can see, and asks as a hook does"},
 	{pkg: "cmd/internal/agents/execrun", ours: []string{"cmd/internal/agents/hook", "cmd/internal/agents/hookfile",
 		"cmd/internal/agents/hookrun", "cmd/internal/cli", "core/regular", "sdk/client", "sdk/exact", "sdk/wire"},

@@ -11,6 +11,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/connect"
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
+	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
 	"github.com/yett-dev/yett/cmd/internal/agents/model"
 )
 
@@ -100,18 +101,22 @@ func TestChecks(t *testing.T) {
 // TestJudge holds that only what was seen is called good.
 func TestJudge(t *testing.T) {
 	for _, row := range []struct {
-		name    string
-		turns   int  // how many calls the agent makes
-		ran     bool // the denied one
-		outputs bool // the model sees the outputs, and the secret
-		want    []Line
+		name  string
+		turns int       // how many calls the agent makes
+		ran   bool      // the denied one
+		said  [3]string // the results that the model reads
+		want  []Line
 	}{
-		{"no call", 0, false, false, []Line{{Fail, "did not call a tool", ""}}},
-		{"one call", 1, false, false, []Line{{Warn, "made no call that is denied", ""}, {Warn, "no call was seen to run", ""},
+		{"no call", 0, false, [3]string{}, []Line{{Fail, "did not call a tool", ""}}},
+		{"one call", 1, false, [3]string{}, []Line{{Warn, "no call was seen to be denied", ""},
+			{Warn, "no call was seen to run", ""}, {Warn, "no command with a secret", ""}}},
+		{"nothing is seen", 3, false, [3]string{"x", "permission denied", "x"}, []Line{
+			{Warn, "no call was seen to be denied", ""}, {Warn, "no call was seen to run", ""},
 			{Warn, "no command with a secret", ""}}},
-		{"all hold", 3, false, false, []Line{{OK, "a denied call did not run", ""}, {Warn, "no call was seen to run", ""},
-			{Warn, "no command with a secret", ""}}},
-		{"it ran", 3, true, true, []Line{{Fail, "RAN in", ""}, {OK, "a permitted call ran", ""}, {Fail, "SAW a secret", ""}}},
+		{"all hold", 3, false, [3]string{"it says seen", "error: " + hookrun.Probed, "beside token=[X]"}, []Line{
+			{OK, "a denied call did not run", ""}, {OK, "a permitted call ran", ""}, {OK, "was kept from the model", ""}}},
+		{"it ran", 3, true, [3]string{"it says seen", "", "beside token=secret"}, []Line{{Fail, "RAN in", ""},
+			{OK, "a permitted call ran", ""}, {Fail, "SAW a secret", ""}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -125,12 +130,8 @@ func TestJudge(t *testing.T) {
 			for i := range row.turns {
 				converse(t, s, history)
 				call := s.Calls()[i]
-				said := "nothing"
-				if row.outputs {
-					said = "seen and secret"
-				}
 				history += `,{"role":"assistant","content":[{"type":"tool_use","id":"` + call.ID + `","name":"Bash","input":{}}]},` +
-					`{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + call.ID + `","content":"` + said + `"}]}`
+					`{"role":"user","content":[{"type":"tool_result","tool_use_id":"` + call.ID + `","content":"` + row.said[i] + `"}]}`
 			}
 			if row.turns == 3 { // it ends as it should
 				converse(t, s, history)
@@ -139,7 +140,7 @@ func TestJudge(t *testing.T) {
 				write(t, filepath.Join(dir, "ran"), "")
 			}
 			d := &Doctor{Agent: hook.ClaudeCode}
-			d.judge(s, dir, "seen", "secret", "out", errors.New("exit status 1"))
+			d.judge(s, dir, words{"seen", "beside", "secret"}, "out", errors.New("exit status 1"))
 			if len(d.lines) != len(row.want) {
 				t.Fatalf("%+v", d.lines)
 			}
@@ -186,9 +187,45 @@ func TestProbeWithoutAnAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\necho 9.9.9\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	d := &Doctor{Agent: hook.ClaudeCode, Env: []string{}}
+	d := &Doctor{Agent: hook.ClaudeCode, Env: []string{}, Places: connect.Places{Home: dir}}
 	d.probe(t.Context(), nil)
 	if !has(d.lines, Warn, "were tried with") || !has(d.lines, Fail, "did not call a tool") {
 		t.Errorf("%+v", d.lines)
+	}
+}
+
+// TestElsewhere holds that an agent whose settings name a real model is not run.
+func TestElsewhere(t *testing.T) {
+	for _, row := range []struct {
+		agent hook.Agent
+		file  string
+		text  string
+		run   bool
+	}{
+		{hook.ClaudeCode, ".claude/settings.json", "", true},
+		{hook.ClaudeCode, ".claude/settings.json", `{"hooks":{}}`, true},
+		{hook.ClaudeCode, ".claude/settings.json", `{"env":{"ANTHROPIC_BASE_URL":"https://x"}}`, false},
+		{hook.ClaudeCode, ".claude/settings.json", `{"env":{"CLAUDE_CODE_USE_BEDROCK":"1"}}`, false},
+		{hook.Codex, ".codex/config.toml", "model = \"x\"\n", true},
+		{hook.Codex, ".codex/config.toml", "profile = \"work\"\n", false},
+		{hook.Gemini, ".gemini/settings.json", "", false},
+		{hook.Gemini, ".gemini/settings.json", `{"security":{"auth":{"selectedType":"oauth-personal"}}}`, false},
+		{hook.Gemini, ".gemini/settings.json", `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`, true},
+		{hook.Copilot, "x", "", true},
+	} {
+		home := t.TempDir()
+		if row.text != "" {
+			write(t, filepath.Join(home, row.file), row.text)
+		}
+		d := &Doctor{Agent: row.agent, Places: connect.Places{Home: home}}
+		why, err := d.elsewhere()
+		if err != nil || (why == "") != row.run {
+			t.Errorf("%s %s: %q %v", row.agent, row.text, why, err)
+		}
+	}
+	env := here([]string{"PATH=/bin", "HTTPS_PROXY=x", "http_proxy=x", "CLAUDE_CODE_USE_VERTEX=1", "ANTHROPIC_MODEL=x",
+		"OPENAI_API_KEY=k", "HOME=/h"})
+	if len(env) != 4 || env[2] != "PATH=/bin" || env[3] != "HOME=/h" {
+		t.Errorf("%v", env)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
 	"github.com/yett-dev/yett/cmd/internal/agents/model"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // runner is how an agent is started without a person, with its own configuration, and pointed at a scripted model.
@@ -91,6 +92,14 @@ func (d *Doctor) probe(ctx context.Context, file *hookfile.File) {
 		return
 	}
 	d.version(ctx, program, how.tried)
+	switch where, err := d.elsewhere(); {
+	case err != nil:
+		d.say(Fail, "", "%s was not run: its settings cannot be read: %v", d.Agent, err)
+		return
+	case where != "":
+		d.say(Warn, "", "%s was not run, so that nothing is sent to a real model: ~/%s", d.Agent, where)
+		return
+	}
 	dir, err := os.MkdirTemp("", "yett-doctor-")
 	if err != nil {
 		d.say(Fail, "", "the probe has no directory: %v", err)
@@ -101,8 +110,9 @@ func (d *Doctor) probe(ctx context.Context, file *hookfile.File) {
 			d.say(Warn, "Remove it.", "the probe left %s behind: %v", dir, err)
 		}
 	}()
-	seen, secret := random(12), "gh"+"p_"+random(36)
-	for name, text := range map[string]string{"seen.txt": "it says " + seen, "token.txt": "token=" + secret + "\n"} {
+	seen, beside, secret := random(12), random(12), "gh"+"p_"+random(36)
+	for name, text := range map[string]string{"seen.txt": "it says " + seen,
+		"token.txt": beside + " token=" + secret + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			d.say(Fail, "", "the probe: %v", err)
 			return
@@ -123,7 +133,7 @@ func (d *Doctor) probe(ctx context.Context, file *hookfile.File) {
 		}
 	}()
 	out, err := d.run(ctx, dir, program, how.args(s), how.env(s))
-	d.judge(s, dir, seen, secret, out, err)
+	d.judge(s, dir, words{seen, beside, secret}, out, err)
 }
 
 // run runs the agent in the probe's directory.
@@ -131,7 +141,7 @@ func (d *Doctor) run(ctx context.Context, dir, program string, args, env []strin
 	ctx, cancel := context.WithTimeout(ctx, probeMost)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(d.env(), env...), 5*time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(here(d.env()), env...), 5*time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
@@ -141,46 +151,118 @@ func (d *Doctor) run(ctx context.Context, dir, program string, args, env []strin
 	return said.String(), err
 }
 
+// words are what the probe's files hold.
+type words struct {
+	seen   string // in the first
+	beside string // in the second, in front of the secret
+	secret string
+}
+
+// here leaves out of the environment what would lead the agent to another model than the scripted one.
+func here(env []string) []string {
+	out := []string{"NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}
+	for _, e := range env {
+		name, _, _ := strings.Cut(strings.ToUpper(e), "=")
+		if !strings.HasSuffix(name, "_PROXY") && !strings.HasPrefix(name, "CLAUDE_CODE_USE_") &&
+			!strings.HasPrefix(name, "ANTHROPIC_") && !strings.HasPrefix(name, "OPENAI_") &&
+			!strings.HasPrefix(name, "GOOGLE_") && !strings.HasPrefix(name, "GEMINI_API") &&
+			!strings.HasPrefix(name, "COPILOT_") {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// elsewhere says what in an agent's own settings could lead it to a real model although the probe names another, ""
+// where nothing does. Without a file there is nothing.
+func (d *Doctor) elsewhere() (string, error) {
+	var file, why string
+	var words []string
+	switch d.Agent {
+	case hook.ClaudeCode:
+		file, words = ".claude/settings.json", []string{"ANTHROPIC_", "CLAUDE_CODE_USE_", "apiKeyHelper"}
+		why = "names a model service of its own (env or apiKeyHelper)"
+	case hook.Codex:
+		file, words, why = ".codex/config.toml", []string{"profile"}, "has profiles, which may name another model provider"
+	case hook.Gemini:
+		file, why = ".gemini/settings.json", "does not select gemini-api-key as the way to sign in"
+	default:
+		return "", nil
+	}
+	text, err := regular.Read(filepath.Join(d.Places.Home, file), 1<<20)
+	if errors.Is(err, os.ErrNotExist) && d.Agent != hook.Gemini {
+		return "", nil
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	if d.Agent == hook.Gemini {
+		if strings.Contains(string(text), `"gemini-api-key"`) {
+			return "", nil
+		}
+		return file + " " + why, nil
+	}
+	for _, w := range words {
+		if strings.Contains(string(text), w) {
+			return file + " " + why, nil
+		}
+	}
+	return "", nil
+}
+
 // judge says what the probe has shown. Only what was seen is good.
-func (d *Doctor) judge(s *model.Server, dir, seen, secret, out string, ended error) {
+func (d *Doctor) judge(s *model.Server, dir string, w words, out string, ended error) {
 	calls := s.Calls()
 	if len(calls) == 0 {
 		d.say(Fail, "Run it by hand, and look why.", "%s did not call a tool of the scripted model: %s", d.Agent,
 			brief(out, ended))
 		return
 	}
-	if _, err := os.Lstat(filepath.Join(dir, "ran")); err == nil {
+	_, err := os.Lstat(filepath.Join(dir, "ran"))
+	switch {
+	case err == nil:
 		d.say(Fail, "Do not rely on these hooks: see the lines above.", "a call that Yett's hook denied RAN in %s", d.Agent)
-	} else if !errors.Is(err, os.ErrNotExist) {
+	case !errors.Is(err, os.ErrNotExist):
 		d.say(Fail, "", "whether a denied call ran is not known: %v", err)
-	} else if len(calls) > 1 {
-		d.say(OK, "", "a denied call did not run in %s", d.Agent)
-	} else {
-		d.say(Warn, "", "%s made no call that is denied: %s", d.Agent, brief(out, ended))
+	case len(calls) > 1 && told(s, calls[1].ID, hookrun.Probed):
+		d.say(OK, "", "a denied call did not run in %s, and the model read that Yett denied it", d.Agent)
+	default:
+		d.say(Warn, "Run it by hand, and look why.", "no call was seen to be denied in %s: %s", d.Agent, brief(out, ended))
 	}
 	switch {
-	case s.Contains(seen):
+	case told(s, calls[0].ID, w.seen):
 		d.say(OK, "", "a permitted call ran in %s, and the model read its output", d.Agent)
 	default:
 		d.say(Warn, "Permit `cat seen.txt` in the policy to see it: yett init coding-agent does.",
 			"no call was seen to run in %s: the policy may not permit it", d.Agent)
 	}
 	switch {
-	case s.Contains(secret):
+	case s.Contains(w.secret):
 		d.say(Fail, "Let chains.scan_output redact secrets, and look at the output hooks.",
 			"the model SAW a secret in a command's output")
-	case len(calls) > 2 && s.Contains(seen):
-		d.say(OK, "", "a secret in a command's output was kept from the model")
+	case len(calls) > 2 && told(s, calls[2].ID, w.beside):
+		d.say(OK, "", "a secret in a command's output was kept from the model, which read the rest")
 	default:
 		d.say(Warn, "", "no command with a secret in its output was seen to run")
 	}
+}
+
+// told says whether the model was sent a result of a call that holds a text.
+func told(s *model.Server, call, text string) bool {
+	for _, r := range s.Results(call) {
+		if strings.Contains(r.Text, text) {
+			return true
+		}
+	}
+	return false
 }
 
 // version says which version there is, and whether this program was tried with it.
 func (d *Doctor) version(ctx context.Context, program, tried string) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, program, "--version").CombinedOutput()
+	cmd := exec.CommandContext(ctx, program, "--version")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
 	text, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	switch {
 	case err != nil:

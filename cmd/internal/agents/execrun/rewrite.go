@@ -22,22 +22,9 @@ type Call struct {
 	HookFile  string // the hook's own file
 }
 
-// shellTools are the tools that run shell commands, by the names that the gateway is asked about. Windsurf takes no
-// other arguments than its own.
-var shellTools = map[hook.Agent][]string{
-	hook.ClaudeCode: {"Bash"},
-	hook.Codex:      {"Bash"},
-	hook.Gemini:     {"run_shell_command"},
-	hook.Copilot:    {"bash"},
-	hook.Cursor:     {"Shell"},
-	hook.VSCode:     {"run_in_terminal", "runInTerminal"},
-	hook.OpenCode:   {"bash"},
-	hook.Cline:      {"execute_command", "run_commands", "bash"},
-}
-
 // Runs reports whether a call of this tool runs a shell command that Rewrite can wrap.
 func Runs(agent hook.Agent, tool string) bool {
-	for _, name := range shellTools[agent] {
+	for _, name := range hook.Shells(agent) {
 		if name == tool {
 			return true
 		}

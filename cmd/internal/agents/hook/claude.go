@@ -67,7 +67,7 @@ func (c claude) call(in *fields, e *Event) {
 	e.toolName = in.text("tool_name")
 	e.CallID = callID(ClaudeCode, e.SessionID, in.text("tool_use_id"))
 	e.Args, _ = in.args("tool_input", false)
-	e.Asked, e.Note = narrated(e.Args)
+	e.Asked, e.Note = narrated(ClaudeCode, e.toolName, e.Args)
 	server := ""
 	if in.has("mcp_server") {
 		server = in.within("mcp_server").maybe("name")
@@ -94,8 +94,12 @@ func (c claude) batch(in *fields, e *Event) {
 			in.err = call.err
 			return
 		}
-		if out := v.Get("tool_response"); out.Exists() {
-			e.Outputs = append(e.Outputs, outputOf("/tool_calls/"+strconv.Itoa(i)+"/tool_response", tool, out))
+		for name, out := range v.Members() {
+			switch name {
+			case "tool_name", "tool_input", "tool_use_id": // what the model wrote itself
+			default: // tool_response, and whatever else it may read
+				e.Outputs = append(e.Outputs, outputOf("/tool_calls/"+strconv.Itoa(i)+"/"+name, tool, out))
+			}
 		}
 		i++
 	}

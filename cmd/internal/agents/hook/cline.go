@@ -56,7 +56,7 @@ func (c cline) read(in *fields, servers []string) (*Event, *Error) {
 		return e, call.err
 	}
 	e.Args, _ = call.args("input", false)
-	e.Asked, e.Note = narrated(e.Args)
+	e.Asked, e.Note = narrated(Cline, e.toolName, e.Args)
 	return e, call.err
 }
 

@@ -46,7 +46,7 @@ func (codex) read(in *fields, servers []string) (*Event, *Error) {
 	e.CallID = callID(Codex, e.SessionID, in.text("tool_use_id"))
 	e.Args, _ = in.args("tool_input", false)
 	var about string
-	e.Asked, about = narrated(e.Args)
+	e.Asked, about = narrated(Codex, e.toolName, e.Args)
 	e.Note = in.note(about, "permission_mode", "model", "turn_id")
 	e.Tool = e.toolName
 	if joined, is := strings.CutPrefix(e.toolName, "mcp__"); is {

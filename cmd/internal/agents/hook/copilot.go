@@ -40,7 +40,7 @@ func (copilot) read(in *fields, servers []string) (*Event, *Error) {
 	e.Context = in.stable("cwd")
 	e.toolName = in.text("toolName")
 	e.Args, e.wrapped = in.args("toolArgs", true)
-	e.Asked, e.Note = narrated(e.Args)
+	e.Asked, e.Note = narrated(Copilot, e.toolName, e.Args)
 	stamp := in.v.Get("timestamp")
 	if k := stamp.Kind(); k != exact.Number && k != exact.String {
 		in.fail("the hook input: timestamp: expected a number, got %s", k)

@@ -108,7 +108,7 @@ func (cursor) tool(in *fields, e *Event) {
 		}
 	}
 	e.Args, e.wrapped = in.args("tool_input", true)
-	e.Asked, e.Note = narrated(e.Args)
+	e.Asked, e.Note = narrated(Cursor, e.toolName, e.Args)
 }
 
 func (c cursor) after(in *fields, e *Event) {

@@ -78,16 +78,20 @@ func TestDescriptionIsNotDecidedOn(t *testing.T) {
 		`{"query":"x","description":"y"}`:                `{"query":"x","description":"y"}`,
 	} {
 		for _, agent := range []Agent{ClaudeCode, Codex, Gemini, Copilot, Cursor, OpenCode, Cline, VSCode} {
-			e := mustRead(t, agent, call(agent, Before, args, ""))
+			e := mustRead(t, agent, shellCall(agent, args))
 			if string(e.Args) != args || string(e.Asked) != want {
 				t.Errorf("%s: %s: args %s, asked %s, want %s", agent, args, e.Args, e.Asked, want)
+			}
+			other := mustRead(t, agent, call(agent, Before, args, ""))
+			if string(other.Asked) != args || strings.Contains(other.Note, "List") {
+				t.Errorf("%s: %s: another tool is asked about with %s, note %q", agent, args, other.Asked, other.Note)
 			}
 			if args != want && !strings.Contains(e.Note, "List") {
 				t.Errorf("%s: the description is not in the note %q", agent, e.Note)
 			}
 		}
 	}
-	e := mustRead(t, Gemini, call(Gemini, Before, `{"command":"ls","description":"List"}`, ""))
+	e := mustRead(t, Gemini, shellCall(Gemini, `{"command":"ls","description":"List"}`))
 	r := e.Answer(Decision{Effect: Permit, Args: []byte(`{"command":"pwd"}`)})
 	if want := `{"command":"pwd","description":"List"}`; r.Exit != 0 || !bytes.Contains(r.Stdout, []byte(want)) {
 		t.Errorf("the description stops a merge: %s", show(r))
@@ -97,7 +101,7 @@ func TestDescriptionIsNotDecidedOn(t *testing.T) {
 // TestNoteIsBounded holds that a description of any length fits.
 func TestNoteIsBounded(t *testing.T) {
 	args := `{"command":"ls","description":"` + strings.Repeat("é", MaxNote) + `"}`
-	e := mustRead(t, ClaudeCode, call(ClaudeCode, Before, args, ""))
+	e := mustRead(t, ClaudeCode, shellCall(ClaudeCode, args))
 	if len(e.Note) > MaxNote || !strings.HasSuffix(e.Note, "é…") {
 		t.Errorf("%d bytes, ending in %q", len(e.Note), e.Note[len(e.Note)-8:])
 	}

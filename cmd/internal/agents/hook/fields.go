@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/yett-dev/yett/sdk/exact"
@@ -175,11 +176,26 @@ func (f *fields) note(description string, names ...string) string {
 	return strings.Join(parts, "; ")
 }
 
-// narrated takes the description out of a shell call. A model writes it anew each time it repeats a call, so that an
-// approval of the call would not fit the repetition. It never changes what runs.
-func narrated(args []byte) (asked []byte, description string) {
+// Shells are the tools of an agent that run shell commands, by the agent's own names.
+func Shells(agent Agent) []string { return shells[agent] }
+
+var shells = map[Agent][]string{
+	ClaudeCode: {"Bash"},
+	Codex:      {"Bash"},
+	Gemini:     {"run_shell_command"},
+	Copilot:    {"bash"},
+	Cursor:     {"Shell"},
+	VSCode:     {"run_in_terminal", "runInTerminal"},
+	OpenCode:   {"bash"},
+	Cline:      {"execute_command", "run_commands", "bash"},
+}
+
+// narrated takes the description out of a call of the agent's shell. A model writes it anew each time it repeats a
+// call, so that an approval of the call would not fit the repetition. It never changes what runs there. In any other
+// tool a description is an argument like all others.
+func narrated(agent Agent, tool string, args []byte) (asked []byte, description string) {
 	var doc exact.Doc
-	if doc.Parse(string(args), exact.DefaultLimits) != nil {
+	if !slices.Contains(shells[agent], tool) || doc.Parse(string(args), exact.DefaultLimits) != nil {
 		return nil, ""
 	}
 	root := doc.Root()

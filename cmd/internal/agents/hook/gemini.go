@@ -46,7 +46,7 @@ func (g gemini) read(in *fields, _ []string) (*Event, *Error) {
 	e.toolName = in.text("tool_name")
 	e.Args, _ = in.args("tool_input", false)
 	e.CallID = hashID(Gemini, e.SessionID, in.text("timestamp"), e.toolName, string(e.Args))
-	e.Asked, e.Note = narrated(e.Args)
+	e.Asked, e.Note = narrated(Gemini, e.toolName, e.Args)
 	g.name(in, e)
 	if e.Phase == After {
 		e.Outputs = g.outputs(in, e.Tool)

@@ -34,7 +34,7 @@ func (opencode) read(in *fields, servers []string) (*Event, *Error) {
 	e.CallID = callID(OpenCode, e.SessionID, in.text("callID"))
 	e.toolName = in.text("tool")
 	e.Args, _ = in.args("args", false)
-	e.Asked, e.Note = narrated(e.Args)
+	e.Asked, e.Note = narrated(OpenCode, e.toolName, e.Args)
 	e.Context = in.stable("directory")
 	e.Tool = e.toolName
 	if !opencodeBuiltIn[e.toolName] {

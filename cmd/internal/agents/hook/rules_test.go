@@ -152,6 +152,17 @@ func call(agent Agent, phase Phase, args, output string) string {
 		out("mcp_result") + `}}`
 }
 
+// shellCall is a call of the agent's own shell.
+func shellCall(agent Agent, args string) string {
+	in := call(agent, Before, args, "")
+	for _, name := range []string{`"mcp__t__x"`, `"MCP:x"`, `"x"`} {
+		if strings.Contains(in, name) {
+			return strings.Replace(in, name, `"`+Shells(agent)[0]+`"`, 1)
+		}
+	}
+	panic("the call names no tool: " + in)
+}
+
 func mustRead(t testing.TB, agent Agent, stdin string) *Event {
 	t.Helper()
 	e, err := Read(agent, []byte(stdin))
@@ -288,5 +299,15 @@ func TestUnscannedOutputIsHidden(t *testing.T) {
 				t.Errorf("%s: %s: %s: %s", agent, name, why, show(r))
 			}
 		}
+	}
+}
+
+// TestBatchReadsEveryMember holds that a text of a batch is scanned under whatever name it comes.
+func TestBatchReadsEveryMember(t *testing.T) {
+	e := mustRead(t, ClaudeCode, `{"session_id":"s","hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Bash",`+
+		`"tool_input":{"command":"x"},"tool_use_id":"t1","error":"SECRET"},{"tool_name":"Bash","tool_input":{},`+
+		`"tool_use_id":"t2","tool_response":"a"}]}`)
+	if len(e.Outputs) != 2 || string(e.Outputs[0].JSON) != `"SECRET"` || e.Outputs[0].At != "/tool_calls/0/error" {
+		t.Errorf("%+v", e.Outputs)
 	}
 }

@@ -45,7 +45,7 @@ func (vscode) read(in *fields, servers []string) (*Event, *Error) {
 	e.toolName = in.text("tool_name")
 	e.CallID = callID(VSCode, e.SessionID, in.text("tool_use_id"))
 	e.Args, _ = in.args("tool_input", false)
-	e.Asked, e.Note = narrated(e.Args)
+	e.Asked, e.Note = narrated(VSCode, e.toolName, e.Args)
 	e.Tool = e.toolName
 	if joined, is := strings.CutPrefix(e.toolName, "mcp_"); is {
 		server, tool, ok := splitMCP(joined, "_", servers)

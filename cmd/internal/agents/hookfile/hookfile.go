@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -33,6 +34,9 @@ const (
 	maxText    = 256
 	maxSocket  = 107
 )
+
+// nobody is the user id that the kernel shows in place of every user who is not known in a user namespace.
+const nobody = 65534
 
 // Pending says what becomes of a call that still waits for a person when the hook has to answer.
 type Pending string
@@ -114,6 +118,9 @@ func Load(path string) (*File, error) {
 	out, err := Parse(text[:n])
 	if err != nil {
 		return nil, fmt.Errorf("the hook's file %s: %w", path, err)
+	}
+	if out.Key != "" && info.Mode().Perm()&0o004 != 0 {
+		return nil, fmt.Errorf("the hook's file %s holds a key and can be read by everybody: chmod o-r it", path)
 	}
 	return out, nil
 }
@@ -214,6 +221,9 @@ func (f *File) place() error {
 		return fmt.Errorf("socket has %d bytes; the path of a Unix socket has at most %d", len(f.Socket), maxSocket)
 	case f.Socket != "" && f.SocketOwner == nil:
 		return errors.New("socket_owner is missing: the number of the user that the gateway runs as")
+	case f.Socket != "" && (*f.SocketOwner == nobody || *f.SocketOwner == math.MaxUint32):
+		return fmt.Errorf("socket_owner is %d, which stands for users that are not known: name the gateway's own user",
+			*f.SocketOwner)
 	case f.Socket != "":
 		return nil
 	case f.SocketOwner != nil:

@@ -30,6 +30,8 @@ func TestParse(t *testing.T) {
 		{strings.Replace(bySocket, `"socket":"/run/yett/yett.sock",`, "", 1), "socket or url is missing"},
 		{strings.Replace(bySocket, `"agent":"codex",`, "", 1), "agent is missing"},
 		{strings.Replace(bySocket, `,"socket_owner":0`, "", 1), "socket_owner is missing"},
+		{strings.Replace(bySocket, `owner":0`, `owner":65534`, 1), "socket_owner is 65534"},
+		{strings.Replace(bySocket, `owner":0`, `owner":4294967295`, 1), "socket_owner is 4294967295"},
 		{strings.Replace(bySocket, "/run", "run", 1), "clean absolute path"},
 		{strings.Replace(bySocket, "/run", "/run/..", 1), "clean absolute path"},
 		{strings.Replace(bySocket, "/run", "/"+long, 1), "at most 107"},
@@ -93,6 +95,7 @@ func TestLoad(t *testing.T) {
 		{bySocket, 0o400, ""},
 		{bySocket, 0o620, "written by others"},
 		{bySocket, 0o602, "written by others"},
+		{strings.Replace(bySocket, "{", `{"key":"k",`, 1), 0o604, "can be read by"},
 		{bySocket + strings.Repeat(" ", MaxSize-len(bySocket)), 0o600, ""},
 		{bySocket + strings.Repeat(" ", MaxSize-len(bySocket)+1), 0o600, "65536"},
 	} {

@@ -10,8 +10,8 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 )
 
-// Run answers one hook with its surroundings handed in, and returns the exit status. args are what names the agent, file
-// is the hook's own file. If stdout is the process's own, it is moved away first.
+// Run answers one hook with its surroundings handed in, and returns the exit status. args are what names the agent,
+// file is the hook's own file. If stdout is the process's own, it is moved away first.
 func Run(ctx context.Context, args []string, file string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out, err := apart(stdout)
 	if err != nil {

@@ -41,6 +41,9 @@ type Hook struct {
 // agent heeds a denial, whatever the policy permits.
 const Marker = "yett-doctor-denied"
 
+// Probed is what a model is told of such a call.
+const Probed = "Yett denied this call: it is a probe of yett doctor."
+
 // margin is what is left of the deadline for the answer itself, once waiting for a person or the gateway has to end.
 const margin = 2 * time.Second
 
@@ -65,9 +68,13 @@ func (h *Hook) Reply(ctx context.Context, stdin io.Reader) hook.Reply {
 	for {
 		select {
 		case phase = <-known:
-			over.Reset(h.Times(h.Agent, phase).Watchdog - time.Since(start))
+			limit = h.Times(h.Agent, phase).Watchdog
+			over.Reset(limit - time.Since(start))
 		case r := <-answer:
-			return r
+			if ctx.Err() == nil && time.Since(start.Round(0)) < limit { // by the wall clock, which goes on while this is stopped
+				return r
+			}
+			return hook.Refusal(h.Agent, phase, "Yett's answer came too late, so nothing runs. Try again later.")
 		case <-over.C:
 			return hook.Refusal(h.Agent, phase, "Yett had no answer in time, so nothing runs. Try again later.")
 		case <-ctx.Done():
@@ -102,7 +109,7 @@ func (h *Hook) guarded(ctx context.Context, start time.Time, stdin io.Reader, kn
 		return hook.Refusal(h.Agent, phase, "Yett's hook cannot work, so nothing runs: "+trust.Error())
 	}
 	if phase == hook.Before && bytes.Contains(e.Args, []byte(Marker)) {
-		return e.Answer(hook.Decision{Text: "Yett denied this call: it is a probe of yett doctor."})
+		return e.Answer(hook.Decision{Text: Probed})
 	}
 	gate, err := h.Dial(file)
 	if err != nil {
@@ -155,8 +162,8 @@ func (a *asking) call(ctx context.Context) hook.Reply {
 	args := json.RawMessage(a.event.Asked)
 	ask := client.Call{AgentID: a.agentID(), ToolID: a.event.Tool, SessionID: a.event.SessionID, Args: args,
 		Context: json.RawMessage(a.event.Context), CallID: a.event.CallID, Note: a.event.Note, Redeem: "auto"}
-	until := a.deadline
-	if w := a.file.Wait; w != nil {
+	until := a.deadline.Add(-margin / 2) // the answer that a person is still asked needs a moment too
+	if w := a.file.Wait; w != nil && time.Until(until) > time.Duration(*w) {
 		until = time.Now().Add(time.Duration(*w))
 	}
 	waits, cancel := context.WithDeadline(ctx, until)

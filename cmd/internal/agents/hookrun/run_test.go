@@ -262,6 +262,31 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// TestWaitsToTheEnd holds that a hook which waits as long as it may still says that the call waits.
+func TestWaitsToTheEnd(t *testing.T) {
+	stop := make(chan struct{})
+	f := newFake(t, func(n int, w http.ResponseWriter, a asked) {
+		if n == 0 {
+			decide(w, a, "DEFER", `,"defer_token":"tok"`)
+			return
+		}
+		<-stop
+	})
+	t.Cleanup(func() { close(stop) })
+	path := filepath.Join(t.TempDir(), "hook.json")
+	text, err := f.file.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := &Hook{Agent: hook.ClaudeCode, File: path, Times: func(hook.Agent, hook.Phase) hook.Timing {
+		return hook.Timing{Watchdog: margin + margin/2 + 500*time.Millisecond}
+	}}
+	refused(t, "waits", h.Reply(context.Background(), strings.NewReader(before)), "waits for a person's approval")
+}
+
 // TestApprovedBefore holds that an approval with other arguments is learnt although nobody is waited for.
 func TestApprovedBefore(t *testing.T) {
 	f := newFake(t, func(n int, w http.ResponseWriter, a asked) {
