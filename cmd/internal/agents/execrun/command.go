@@ -19,7 +19,7 @@ func Command() *cobra.Command {
 		Use:   "exec --config FILE -- CMD [ARG...]",
 		Short: "Run a command, and let its output through the gateway's scanners",
 		Long: "exec runs CMD. What CMD prints to stdout and stderr is scanned while it streams, and only what the gateway\n" +
-			"releases is printed. The hooks of coding agents put it around shell commands. stdin, the terminal, signals and\n" +
+			"releases is printed. stdin, the terminal, signals and\n" +
 			"the exit code are those of CMD; a command that a signal has killed gives 128 and the signal's number.\n\n" +
 			"If the gateway denies the output, or cannot be asked, a notice takes the place of the rest of the output, and\n" +
 			"CMD goes on. Output is text: bytes that are no UTF-8 become U+FFFD, terminal sequences and control characters\n" +
@@ -30,6 +30,9 @@ func Command() *cobra.Command {
 		Example: "  yett exec --config /etc/yett/hooks/claude-code.json -- make test",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := hide(); err != nil {
+				return refuseWith(refuse(err))
+			}
 			switch {
 			case drain:
 				discard(os.Stdin)

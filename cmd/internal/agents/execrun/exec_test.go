@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -392,6 +393,57 @@ func TestMuch(t *testing.T) {
 	}
 	if most := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; most > 56<<10 {
 		t.Errorf("%d KiB resident", most)
+	}
+}
+
+// TestCommandCannotPassTheScanner holds that a command finds no way round by /proc of the yett that runs it, as a user
+// who has no other rights.
+func TestCommandCannotPassTheScanner(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	cmd := f.yett("--", "sh", "-c", "for fd in /proc/$PPID/fd/*; do echo "+secret+" >$fd; done 2>/dev/null; "+
+		"for fd in 1 2 3 4 5 6 7 8 9 10; do echo "+secret+" >/proc/$PPID/fd/$fd; done 2>/dev/null; echo done")
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout = in
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		me, err := os.ReadFile(cmd.Path) // the test's program lies where that user cannot go
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path = filepath.Join(f.dir, "yett")
+		if err := os.WriteFile(cmd.Path, me, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Chown(nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{f.dir, f.file} {
+			if err := os.Chown(path, nobody, nobody); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for at := f.dir; at != "/" && at != filepath.Clean(os.TempDir()); at = filepath.Dir(at) {
+			if err := os.Chmod(at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+	text, err := io.ReadAll(out)
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(string(text), secret) || !strings.Contains(string(text), "done") {
+		t.Errorf("the output is %q", text)
 	}
 }
 
