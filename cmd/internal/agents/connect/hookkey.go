@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
@@ -103,6 +104,9 @@ func (s site) locate(ctx context.Context, r *Request, w *wantedFile) error {
 	if info.Mode().Type() != fs.ModeSocket || !ok {
 		return fmt.Errorf("%s is not a socket", w.Socket)
 	}
+	if err := placed(w.Socket, owner, r.UID); err != nil {
+		return err
+	}
 	uid := uint32(owner)
 	w.URL, w.Pins, w.SocketOwner = "", nil, &uid
 	mode := info.Mode().Perm()
@@ -113,6 +117,28 @@ func (s site) locate(ctx context.Context, r *Request, w *wantedFile) error {
 			"to \"0660\" and socket.group in the gateway's configuration.", owner, w.Socket)
 	}
 	return nil
+}
+
+// placed says why a socket cannot be believed to be the gateway's, nil if only root, this user and the socket's owner
+// could have put it there. In a directory that everybody may write to, such as /tmp, the owner may be anybody.
+func placed(socket string, owner, uid int) error {
+	for at := filepath.Dir(socket); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return err
+		}
+		dir, _, ok := swap.Owner(info)
+		switch {
+		case !ok || dir != 0 && dir != uid && dir != owner:
+			return fmt.Errorf("%s belongs to user %d, who could put another socket there: move the gateway's socket", at, dir)
+		case info.Mode().Perm()&0o002 != 0 && (info.Mode()&fs.ModeSticky == 0 || owner != 0 && owner != uid):
+			return fmt.Errorf("everybody can write to %s, so the socket may be anybody's: put it into a directory of its own",
+				at)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // hookMode is who may read the hook's file.

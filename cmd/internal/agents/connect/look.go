@@ -14,12 +14,13 @@ type Installed struct {
 	HookFile string
 	Files    []FileResult // Change says what connect would still do: unchanged where the hooks stand as they must
 	Open     []Way        // ways past the hooks
-	Err      error        // why a file of the agent cannot be read
+	Notes    []string     // what weakens these hooks in the files as they stand
+	Err      error        // why a file of the agent cannot be read, or what runs cannot be trusted
 }
 
 // Look finds where an agent is connected, and changes nothing. Places without a hook's own file are left out. The
-// command is what the hooks must run.
-func Look(agent hook.Agent, places Places, c hook.Command) ([]Installed, error) {
+// command is what the hooks must run, and uid the user who asks.
+func Look(agent hook.Agent, places Places, uid int, c hook.Command) ([]Installed, error) {
 	var out []Installed
 	for _, scope := range []Scope{Managed, Project, User} {
 		s := site{agent, scope, places}
@@ -33,23 +34,23 @@ func Look(agent hook.Agent, places Places, c hook.Command) ([]Installed, error) 
 			continue
 		}
 		found := Installed{Scope: scope, HookFile: s.hookFile(), Open: ways(s)}
-		found.Files, found.Err = s.look(c)
+		found.Err = errors.Join(s.trusted(c.Yett, uid), s.trusted(s.hookFile(), uid), s.look(c, &found))
 		out = append(out, found)
 	}
 	return out, nil
 }
 
-func (s site) look(c hook.Command) ([]FileResult, error) {
+func (s site) look(c hook.Command, found *Installed) error {
 	edits, err := s.edits(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out []FileResult
 	for i, e := range edits {
 		p, err := s.planFile(e, i, nil)
 		if err != nil {
-			return out, err
+			return err
 		}
+		found.Notes = append(found.Notes, p.notes...)
 		change := "changed"
 		switch {
 		case p.same():
@@ -57,9 +58,9 @@ func (s site) look(c hook.Command) ([]FileResult, error) {
 		case !p.file.Exists:
 			change = "created"
 		}
-		out = append(out, FileResult{Path: e.path, Change: change})
+		found.Files = append(found.Files, FileResult{Path: e.path, Change: change})
 	}
-	return out, nil
+	return nil
 }
 
 // This is the machine, the user and the program that a command of theirs is about.

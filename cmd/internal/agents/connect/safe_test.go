@@ -229,3 +229,63 @@ func TestLeadsAway(t *testing.T) {
 		t.Error("no variable leads away")
 	}
 }
+
+// TestPlaced holds which sockets are believed to be the gateway's, by who could have put them there.
+func TestPlaced(t *testing.T) {
+	me, other := os.Getuid(), os.Getuid()+1
+	dir := filepath.Join(t.TempDir(), "run")
+	for _, row := range []struct {
+		mode  os.FileMode
+		owner int
+		want  string
+	}{
+		{0o755, me, ""},
+		{0o700, me, ""},
+		{0o755, other, "everybody can write to"}, // the temporary directory above it
+		{0o777, me, "everybody can write to " + dir},
+		{os.ModeSticky | 0o777, me, ""},
+		{os.ModeSticky | 0o777, other, "everybody can write to " + dir},
+	} {
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, row.mode)); err != nil {
+			t.Fatal(err)
+		}
+		err := placed(filepath.Join(dir, "s"), row.owner, me)
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%v, owner %d: %v, want %q", row.mode, row.owner, err, row.want)
+		}
+	}
+	if os.Getuid() == 0 {
+		if err := errors.Join(os.Chmod(dir, 0o755), os.Chown(dir, other+1, -1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := placed(filepath.Join(dir, "s"), me, me); err == nil || !strings.Contains(err.Error(), "belongs to user") {
+			t.Errorf("another user's directory: %v", err)
+		}
+	}
+}
+
+// TestLookSaysWhatWeakens holds that a file which others can change, and a setting that lets other hooks run, are told.
+func TestLookSaysWhatWeakens(t *testing.T) {
+	etc, home := t.TempDir(), t.TempDir()
+	places := Places{Home: home, Etc: etc}
+	c := hook.Command{Yett: "/opt/yett", Timeout: "/usr/bin/timeout"}
+	path := filepath.Join(etc, "claude-code", "managed-settings.json")
+	own := filepath.Join(etc, "yett", "hooks", "claude-code.json")
+	for name, text := range map[string]string{path: `{"allowManagedHooksOnly": false}`, own: "{}"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Look(hook.ClaudeCode, places, os.Getuid(), c)
+	if err != nil || len(found) != 1 || len(found[0].Notes) != 1 || found[0].Err != nil ||
+		!strings.Contains(found[0].Notes[0], "allowManagedHooksOnly") {
+		t.Fatalf("%+v %v", found, err)
+	}
+	if err := os.Chmod(own, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	found, err = Look(hook.ClaudeCode, places, os.Getuid(), c)
+	if err != nil || len(found) != 1 || found[0].Err == nil || !strings.Contains(found[0].Err.Error(), own) {
+		t.Errorf("%+v %v", found, err)
+	}
+}

@@ -80,7 +80,7 @@ func examine(cmd *cobra.Command, agents []hook.Agent, file string, noProbe bool)
 	var all []agentLines
 	for _, agent := range agents {
 		if len(agents) > 1 {
-			found, err := connect.Look(agent, places, command)
+			found, err := connect.Look(agent, places, uid, command)
 			if err != nil {
 				return nil, err
 			}

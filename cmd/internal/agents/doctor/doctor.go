@@ -90,7 +90,7 @@ func (d *Doctor) Run(ctx context.Context) ([]Line, error) {
 
 // installed looks where the hooks stand, and gives the hook's file that counts.
 func (d *Doctor) installed() (path string, err error) {
-	found, err := connect.Look(d.Agent, d.Places, d.Command)
+	found, err := connect.Look(d.Agent, d.Places, d.UID, d.Command)
 	if err != nil {
 		return "", err
 	}
@@ -108,6 +108,9 @@ func (d *Doctor) installed() (path string, err error) {
 			default:
 				d.say(Fail, again, "%s does not have the hooks as this program writes them", f.Path)
 			}
+		}
+		for _, note := range in.Notes {
+			d.say(Warn, "", "%s hooks: %s", in.Scope, note)
 		}
 		for _, w := range in.Open {
 			d.say(Open, w.Do, "%s", w.What)

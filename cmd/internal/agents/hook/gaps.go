@@ -11,6 +11,9 @@ const (
 	wrapShell = "Let the hook wrap shell commands in `yett exec`, or refuse tools whose output must not leak."
 )
 
+var rewrites = Gap{"Another hook may rewrite the input after Yett has decided.",
+	"Let Yett be the only hook that rewrites."}
+
 // Gaps are the ways past an agent's hooks, for `yett doctor` and for the documents.
 func Gaps(agent Agent) []Gap { return gaps[agent] }
 
@@ -20,7 +23,7 @@ var gaps = map[Agent][]Gap{
 			"Install the hooks in /etc/claude-code/managed-settings.json and set allowManagedHooksOnly."},
 		{"Versions before 2.1.296 ignore onFailure: only the guard line refuses there.", "Update Claude Code."},
 		{"A hook with async: true cannot refuse.", "Keep async out of Yett's hooks."},
-		{"Another hook may rewrite the input after Yett has decided.", "Let Yett be the only hook that rewrites."},
+		rewrites,
 		{"The output of a failed tool cannot be replaced. If it holds a secret, PostToolBatch ends the turn.", wrapShell},
 		{"The output of a tool whose shape Yett does not know cannot be replaced by a notice: the turn ends.", ""},
 		{"HTTP hooks run the tool on a status other than 200 unless onFailure blocks.", "Use the command form."},
@@ -29,6 +32,7 @@ var gaps = map[Agent][]Gap{
 			"Give each agent its own hooks with `yett connect`."},
 	},
 	Codex: {
+		rewrites,
 		{"Hooks that are not managed are skipped without a word until the user reviews them, and after every change.",
 			"Install the hooks in /etc/codex/requirements.toml and set allow_managed_hooks_only."},
 		{"A hook whose working directory has vanished is skipped.", ""},
@@ -38,12 +42,14 @@ var gaps = map[Agent][]Gap{
 		{"A tool that has failed is not marked as failed.", ""},
 	},
 	Gemini: {
+		rewrites,
 		{"Project hooks are skipped in a folder that is not trusted.", "Install the hooks in the system settings file."},
 		{"The hook's environment is filtered.", "Keep the key in Yett's own file."},
 		{"New arguments are merged into the old ones: a call that was approved with a member less is refused.", ""},
 		{"A person cannot be asked: a question without a terminal hangs for ever.", "Approve in Yett's console."},
 	},
 	Copilot: {
+		rewrites,
 		{"Hooks of a repository are not loaded with -p in a folder that is not trusted, and disableAllHooks drops all " +
 			"others.", "Install the hooks in /etc/github-copilot/policy.d, owned by root."},
 		{"A timeout runs the tool, also in policy hooks: only the guard line's timeout refuses.",
@@ -55,6 +61,7 @@ var gaps = map[Agent][]Gap{
 		{"A prompt cannot be refused.", ""},
 	},
 	Cursor: {
+		rewrites,
 		{"This adapter is written from documents. It has not been run.", ""},
 		{"The output of the shell and of other built-in tools cannot be hidden.", wrapShell},
 		{"The output of a failed tool cannot be hidden.", wrapShell},
@@ -68,6 +75,7 @@ var gaps = map[Agent][]Gap{
 		{"Hooks of a project are skipped in a workspace that is not trusted.", "Use enterprise or user hooks."},
 	},
 	VSCode: {
+		rewrites,
 		{"This adapter is written from documents. It has not been run, and agent hooks are a preview.", ""},
 		{"No output can be replaced. Yett ends the session; whether the model has read the output is not known.", wrapShell},
 		{"A status other than 0 and 2, and a timeout, run the tool: only the guard line refuses.",
