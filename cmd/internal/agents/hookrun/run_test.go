@@ -87,6 +87,20 @@ func status(w http.ResponseWriter, status, more string) {
 	ok(w, `{"status":%q,"defer_token":"tok","approvals":0,"approvals_required":1%s}`, status, more)
 }
 
+// deferred is a gateway that defers a call, says with status what became of it, and permits it when it is asked again.
+func deferred(status func(w http.ResponseWriter)) func(n int, w http.ResponseWriter, a asked) {
+	return func(n int, w http.ResponseWriter, a asked) {
+		switch n {
+		case 0:
+			decide(w, a, "DEFER", `,"defer_token":"tok"`)
+		case 1:
+			status(w)
+		default:
+			decide(w, a, "PERMIT", "")
+		}
+	}
+}
+
 // run answers one event with the fake's file.
 func run(t *testing.T, f *hookfile.File, stdin string) hook.Reply {
 	t.Helper()
@@ -151,62 +165,16 @@ func TestCalls(t *testing.T) {
 		{"a field", func(_ int, w http.ResponseWriter, a asked) { problem(w, 400, "invalid_field") }, "", "f: why", 1},
 		{"disk full", func(_ int, w http.ResponseWriter, a asked) { problem(w, 507, "insufficient_storage") }, "",
 			"Yett has failed", 1},
-		{"approved while it waits", func(n int, w http.ResponseWriter, a asked) {
-			switch n {
-			case 0:
-				decide(w, a, "DEFER", `,"defer_token":"tok"`)
-			case 1:
-				status(w, "approved", "")
-			default:
-				decide(w, a, "PERMIT", "")
-			}
-		}, "", "", 3},
-		{"approved with other arguments", func(n int, w http.ResponseWriter, a asked) {
-			switch n {
-			case 0:
-				decide(w, a, "DEFER", `,"defer_token":"tok"`)
-			case 1:
-				status(w, "approved", `,"modified_args":{"command":"ls -l","n":12345678901234567890}`)
-			default:
-				decide(w, a, "PERMIT", "")
-			}
-		}, `{"hookSpecificOutput":{"hookEventName":"PreToolUse","updatedInput":{"command":"ls -l",` +
+		{"approved while it waits", deferred(func(w http.ResponseWriter) { status(w, "approved", "") }), "", "", 3},
+		{"approved with other arguments", deferred(func(w http.ResponseWriter) {
+			status(w, "approved", `,"modified_args":{"command":"ls -l","n":12345678901234567890}`)
+		}), `{"hookSpecificOutput":{"hookEventName":"PreToolUse","updatedInput":{"command":"ls -l",` +
 			`"n":12345678901234567890}}}`, "", 3},
-		{"denied while it waits", func(n int, w http.ResponseWriter, a asked) {
-			if n == 0 {
-				decide(w, a, "DEFER", `,"defer_token":"tok"`)
-				return
-			}
-			status(w, "denied", "")
-		}, "", "A person denied this call", 2},
-		{"expired while it waits", func(n int, w http.ResponseWriter, a asked) {
-			if n == 0 {
-				decide(w, a, "DEFER", `,"defer_token":"tok"`)
-				return
-			}
-			status(w, "expired", "")
-		}, "", "Nobody approved this call in time", 2},
-		{"used by another", func(n int, w http.ResponseWriter, a asked) {
-			if n == 0 {
-				decide(w, a, "DEFER", `,"defer_token":"tok"`)
-				return
-			}
-			status(w, "consumed", "")
-		}, "", "has been used", 2},
-		{"an unknown status", func(n int, w http.ResponseWriter, a asked) {
-			if n == 0 {
-				decide(w, a, "DEFER", `,"defer_token":"tok"`)
-				return
-			}
-			status(w, "permitted", "")
-		}, "", "Yett has failed", 2},
-		{"revoked while it waits", func(n int, w http.ResponseWriter, a asked) {
-			if n == 0 {
-				decide(w, a, "DEFER", `,"defer_token":"tok"`)
-				return
-			}
-			problem(w, 401, "key_revoked")
-		}, "", "does not accept this hook's key", 2},
+		{"denied while it waits", deferred(func(w http.ResponseWriter) { status(w, "denied", "") }), "", "A person denied this call", 2},
+		{"expired while it waits", deferred(func(w http.ResponseWriter) { status(w, "expired", "") }), "", "Nobody approved this call in time", 2},
+		{"used by another", deferred(func(w http.ResponseWriter) { status(w, "consumed", "") }), "", "has been used", 2},
+		{"an unknown status", deferred(func(w http.ResponseWriter) { status(w, "permitted", "") }), "", "Yett has failed", 2},
+		{"revoked while it waits", deferred(func(w http.ResponseWriter) { problem(w, 401, "key_revoked") }), "", "does not accept this hook's key", 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
