@@ -10,7 +10,7 @@ import (
 // around is how many lines around a change are shown.
 const around = 3
 
-// unified is the difference between a file and what it becomes, as diff -u shows it. It is "" if there is none.
+// unified is the difference between a file and what it becomes, as diff -u shows it. It is "" if nothing differs.
 func unified(path string, f *swap.File, after []byte, stays bool) string {
 	from, to := path, path
 	if !f.Exists {

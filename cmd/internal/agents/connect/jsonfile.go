@@ -205,7 +205,7 @@ func (j *jsonFile) stepEvent(d *jsontext.Doc, hooks *jsontext.Node, e event) ([]
 	return nil, nil
 }
 
-// removeOne takes one entry of ours out of an event's array, but not the one at keep. It gives nil if there is none.
+// removeOne takes one entry of ours out of an event's array, but not the one at keep. It gives nil if no entry is.
 func (j *jsonFile) removeOne(d *jsontext.Doc, list *jsontext.Node, keep int) []byte {
 	if list.Kind != jsontext.Array {
 		return nil

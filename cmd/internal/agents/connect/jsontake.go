@@ -59,7 +59,7 @@ func (j *jsonFile) take(text []byte, made [][]string) ([]byte, error) {
 	return text, nil
 }
 
-// takeOne takes one entry out, nil if there is none.
+// takeOne takes one entry out. It gives nil if no entry is ours.
 func (j *jsonFile) takeOne(d *jsontext.Doc) ([]byte, error) {
 	hooks, err := d.Get("hooks")
 	if err != nil || hooks == nil || hooks.Kind != jsontext.Object {

@@ -54,7 +54,7 @@ func hashOfFile(f *swap.File) string {
 	return hashOf(f.Text)
 }
 
-// loadRecord reads the record, nil if there is none.
+// loadRecord reads the record. It gives nil if nobody has connected the agent here.
 func (s site) loadRecord() (*record, error) {
 	f, err := swap.Read(s.recordFile())
 	if err != nil || !f.Exists {

@@ -98,7 +98,7 @@ func (c codex) scanned(e *Event, worst Verdict, scans []Scan) Reply {
 	return c.refuse(e.Phase, noticeOf(scans, worst))
 }
 
-// orWithheld is text, or a notice where there is none: an agent may take an empty text for no answer.
+// orWithheld gives the text, or a notice if the text is empty: an agent may take an empty text for no answer.
 func orWithheld(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return "[output withheld by Yett]"

@@ -37,7 +37,7 @@ func TimingOf(agent Agent, phase Phase) Timing {
 type Command struct {
 	Yett    string // the binary
 	Config  string // the hook's own file: where the gateway is, and the key
-	Timeout string // timeout(1); "" where there is none (macOS): the command's own watchdog alone ends a hang there
+	Timeout string // timeout(1); "" if the system has none, as macOS: only the watchdog ends a hang there
 }
 
 // Guard is what an agent runs for a hook: the command, and around it what refuses when the command is missing, killed,
