@@ -22,6 +22,7 @@ type quota struct {
 	other   int64
 	refused int   // writes that did not fit
 	broken  error // what the question for the free bytes gives
+	says    int64 // what it gives where it is not 0, whatever Pebble removes meanwhile
 }
 
 func newQuota(fs vfs.FS, total int64) *quota { return &quota{FS: fs, total: total} }
@@ -63,6 +64,12 @@ func (q *quota) leave(free int64) {
 	q.other = q.total - used - free
 }
 
+func (q *quota) say(free int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.says = free
+}
+
 func (q *quota) breaks(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,6 +87,9 @@ func (q *quota) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	free := uint64(q.free())
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.says != 0 {
+		free = uint64(q.says)
+	}
 	return vfs.DiskUsage{AvailBytes: free, TotalBytes: uint64(q.total), UsedBytes: uint64(q.total) - free}, q.broken
 }
 
