@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/cmd/internal/agents/execrun"
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 	"github.com/yett-dev/yett/cmd/internal/e2e"
 )
 
@@ -90,7 +90,7 @@ func TestExec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, err = execrun.Rewrite(execrun.Call{Agent: hook.ClaudeCode, Tool: "Bash", Args: args, AgentID: "demo", Dir: dir,
+	args, err = wrap.Rewrite(wrap.Call{Agent: hook.ClaudeCode, Tool: "Bash", Args: args, AgentID: "demo", Dir: dir,
 		Yett: yett, HookFile: file})
 	if err != nil {
 		t.Fatal(err)

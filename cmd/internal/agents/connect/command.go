@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -33,6 +35,7 @@ type Options struct {
 // flags are the command's flags.
 type flags struct {
 	managed, project, user, print, undo, noKey bool
+	wrap                                       bool
 	data, config, socket, url, keyFile         string
 	group, agentID                             string
 	pins, servers                              []string
@@ -102,6 +105,7 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fl.BoolVar(&f.noKey, "no-key", false, "use no key: the gateway knows the agent's user (socket.peers)")
 	fl.StringVar(&f.group, "group", "", "with --managed: name or number of the group that may read the key")
 	fl.StringVar(&f.agentID, "agent-id", "", "what the gateway calls this agent (default AGENT)")
+	fl.BoolVar(&f.wrap, "wrap", false, "run permitted shell commands in yett exec, which scans what they print")
 	fl.StringSliceVar(&f.servers, "mcp-server", nil, "name of an MCP server of the agent: tells server and tool apart")
 }
 
@@ -136,8 +140,29 @@ func (f *flags) request(cmd *cobra.Command, name string, o Options) (*Request, e
 	if r.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
-	r.Command, err = command()
+	if r.Command, err = command(); err != nil {
+		return nil, err
+	}
+	if cmd.Flags().Changed("wrap") {
+		path := ""
+		if f.wrap {
+			path, err = program()
+		}
+		r.Wrap = &path
+	}
 	return r, err
+}
+
+// program is where this program lies.
+func program() (string, error) {
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("where this program lies is not known: %w", err)
+	}
+	return path, nil
 }
 
 // scope reads the flags that say whose configuration is changed.
@@ -200,16 +225,16 @@ func placesOf(r *Request) (p Places, err error) {
 
 // command is what the hooks run.
 func command() (c hook.Command, err error) {
-	if c.Yett, err = os.Executable(); err == nil {
-		c.Yett, err = filepath.EvalSymlinks(c.Yett)
-	}
-	if err != nil {
-		return c, fmt.Errorf("where this program lies is not known: %w", err)
+	if c.Yett, err = program(); err != nil {
+		return c, err
 	}
 	if strings.Contains(c.Yett, "/go-build") {
 		return c, errors.New("`go run` removes the program that the hooks would run: build or install yett first")
 	}
 	if hook := filepath.Join(filepath.Dir(c.Yett), "yett-hook"); runnable(hook) { // the same code, which starts faster
+		if err := sameBuild(hook); err != nil {
+			return c, err
+		}
 		c.Yett = hook
 	}
 	for _, path := range []string{"/usr/bin/timeout", "/bin/timeout"} {
@@ -222,6 +247,31 @@ func command() (c hook.Command, err error) {
 		return c, errors.New("there is no /usr/bin/timeout, which ends a hook that hangs: install coreutils")
 	}
 	return c, nil
+}
+
+// sameBuild refuses a program that was not built with this one: it would not know what this one writes.
+func sameBuild(path string) error {
+	theirs, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%s is not a program of Yett: remove it, or install both again: %w", path, err)
+	}
+	ours, ok := debug.ReadBuildInfo()
+	if !ok || buildOf(ours) == buildOf(theirs) {
+		return nil
+	}
+	return fmt.Errorf("%s was built from %s, and this program from %s: install both again", path, buildOf(theirs),
+		buildOf(ours))
+}
+
+// buildOf names the sources of a program, as far as it knows them.
+func buildOf(b *debug.BuildInfo) string {
+	name := b.Main.Version
+	for _, s := range b.Settings {
+		if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
+			name += " " + s.Value
+		}
+	}
+	return name
 }
 
 // runnable says whether there is a program.
@@ -239,6 +289,9 @@ func (f *flags) given(cmd *cobra.Command, r *Request) error {
 		return cli.Usage("--pin needs --url")
 	case f.noKey && (f.keyFile != "" || f.url != ""):
 		return cli.Usage("--no-key works over a socket only, and without --key-file")
+	}
+	if why := hook.NoWrap(r.Agent); f.wrap && why != "" {
+		return cli.Usage("--wrap: %s", why)
 	}
 	r.Given = hookfile.File{URL: f.url, Pins: f.pins, AgentID: f.agentID, Servers: f.servers}
 	if strings.ContainsAny(f.agentID, "*/ ") {

@@ -35,6 +35,7 @@ type Request struct {
 	Group   int           // the group that may read the hook's file; -1 for none
 	Gateway Gateway       // nil if none on this machine was named
 	Given   hookfile.File // what replaces members of the hook's file
+	Wrap    *string       // the program in which shell commands are wrapped, "" for none; nil leaves it as it is
 	NoKey   bool          // the gateway maps the agent's user to a key
 	Host    string        // this machine, for the name of a new key
 	Print   bool          // change nothing
@@ -107,6 +108,9 @@ func Connect(ctx context.Context, r Request) (*Result, error) {
 		}
 	}
 	res := &Result{Agent: string(s.agent), Scope: s.scope, HookFile: s.hookFile(), Open: ways(s)}
+	if r.Wrap != nil && *r.Wrap != "" {
+		res.Open = append(res.Open, WrapWay)
+	}
 	if r.Print {
 		return res, s.preview(ctx, &r, edits, res)
 	}

@@ -161,6 +161,8 @@ func TestCommandRefuses(t *testing.T) {
 		"codex --pin sha256/x":              "--pin needs --url",
 		"codex --no-key --key-file x":       "--no-key works over a socket only",
 		"codex --agent-id a/b":              "--agent-id",
+		"windsurf --wrap":                   "cannot change a command",
+		"copilot --wrap":                    "asks its user",
 		"codex -o xml":                      "-o xml",
 		"codex --key-file /nowhere/x":       "--key-file",
 	} {

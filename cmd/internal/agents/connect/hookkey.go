@@ -49,6 +49,14 @@ func (s site) wantedHook(ctx context.Context, r *Request) (*wantedFile, error) {
 	if r.Given.Servers != nil {
 		w.Servers = r.Given.Servers
 	}
+	if r.Wrap != nil {
+		w.Wrap = *r.Wrap
+	}
+	if w.Wrap != "" {
+		if err := s.trusted(w.Wrap, r.UID); err != nil {
+			return nil, err
+		}
+	}
 	moved := f.Exists && (w.Socket != old.Socket || w.URL != old.URL)
 	switch {
 	case r.Given.Key != "":

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
@@ -38,6 +39,14 @@ func Look(agent hook.Agent, places Places, uid int, c hook.Command) ([]Installed
 		out = append(out, found)
 	}
 	return out, nil
+}
+
+// Trusted says why a program of the hooks cannot be trusted by the user who asks.
+func Trusted(agent hook.Agent, places Places, program string, uid int) error {
+	if !runnable(program) {
+		return fmt.Errorf("%s is no program", program)
+	}
+	return site{agent, User, places}.trusted(program, uid)
 }
 
 func (s site) look(c hook.Command, found *Installed) error {

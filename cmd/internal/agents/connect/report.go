@@ -48,6 +48,11 @@ func ways(s site) []Way {
 	return out
 }
 
+// WrapWay is what wrapping shell commands opens. Users of Claude Code have seen it (anthropics/claude-code 65393).
+var WrapWay = Way{"The agent matches its user's own rules against the wrapped command, so rules about shell commands " +
+	"match nothing. In a sandbox of the agent's own, a wrapped command may not reach the gateway: its output is withheld.",
+	"Write what they deny into the gateway's rules. Connect with --wrap=false if you need them."}
+
 // closedHere says whether managed hooks close a gap.
 func closedHere(g hook.Gap) bool { return strings.HasPrefix(g.Do, "Install the hooks in ") }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/swap"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 )
 
 // Undo takes the hooks out again, and removes their file. A file that is still what Connect wrote becomes what it was
@@ -215,6 +216,9 @@ func (s site) dropOwn(ctx context.Context, r *Request, rec *record, res *Result)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	if err := os.RemoveAll(wrap.Tickets(s.hookFile())); err != nil {
+		return err
 	}
 	if rec != nil {
 		dropDirs(rec.Dirs)

@@ -77,10 +77,15 @@ func (d *Doctor) Run(ctx context.Context) ([]Line, error) {
 		return d.lines, nil
 	}
 	d.say(OK, "", "%s can be trusted", path)
-	if file.SocketOwner != nil && int(*file.SocketOwner) == d.UID {
+	switch {
+	case d.UID == 0:
+		d.say(Warn, "Run the agent, and doctor, as a user who is not root.",
+			"advisory: root reaches the gateway's admin socket and its data")
+	case file.SocketOwner != nil && int(*file.SocketOwner) == d.UID:
 		d.say(Warn, "Run the gateway as another user than the agent.",
 			"advisory: the gateway runs as the agent's user, who can reach its admin socket and its data")
 	}
+	d.wraps(file)
 	d.gateway(ctx, file)
 	if !d.NoProbe {
 		d.probe(ctx, file)
@@ -124,6 +129,19 @@ func (d *Doctor) installed() (path string, err error) {
 			"%s is connected in %d places: each call is asked about more than once", d.Agent, len(found))
 	}
 	return path, nil
+}
+
+// wraps says what becomes of the output of shell commands.
+func (d *Doctor) wraps(file *hookfile.File) {
+	if file.Wrap == "" {
+		return
+	}
+	if err := connect.Trusted(d.Agent, d.Places, file.Wrap, d.UID); err != nil {
+		d.say(Fail, "Run `yett connect "+string(d.Agent)+" --wrap` again.", "shell commands cannot be wrapped: %v", err)
+		return
+	}
+	d.say(OK, "", "shell commands are run by %s exec", file.Wrap)
+	d.say(Open, connect.WrapWay.Do, "%s", connect.WrapWay.What)
 }
 
 // skew is by how much two clocks may differ.

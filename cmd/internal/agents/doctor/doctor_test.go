@@ -47,6 +47,10 @@ func write(t *testing.T, path, text string) {
 
 // TestChecks holds what is said of hooks and of their file, without an agent and without a gateway.
 func TestChecks(t *testing.T) {
+	me, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range []struct {
 		name  string
 		file  func(*hookfile.File)
@@ -57,6 +61,9 @@ func TestChecks(t *testing.T) {
 		{"no hooks", func(*hookfile.File) {}, false, map[Status]string{Fail: "runs its tools without asking", Open: "advisory"}},
 		{"hooks", func(*hookfile.File) {}, true, map[Status]string{OK: "has the hooks of gemini (user)",
 			Fail: "does not answer"}},
+		{"wraps", func(f *hookfile.File) { f.Wrap = me }, true, map[Status]string{OK: me + " exec", Open: "matches its user's own"}},
+		{"wraps in nothing", func(f *hookfile.File) { f.Wrap = "/opt/none/yett" }, true,
+			map[Status]string{Fail: "shell commands cannot be wrapped"}},
 		{"another agent's", func(f *hookfile.File) { f.Agent = "codex" }, true, map[Status]string{Fail: "is the file of codex"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -1,10 +1,9 @@
 // Package execrun is `yett exec`: it runs a command for a coding agent and lets its stdout and stderr through the
 // gateway's scanners while they stream, so that a secret in them reaches no agent, also if the command fails. It owns
-// the tickets that a hook issues for one command each, the text of a command line that a hook puts in place of the
-// agent's own, and what becomes of exit codes, signals, terminals and processes that stay behind. It must never write a
-// byte of the command's output that the gateway has not released, hold more than a piece of it in memory, run a command
-// for another's ticket, or take a gateway or a key from the environment. Output comes from pipes, or from a terminal
-// that nobody sits at; what may be written comes from sdk/client.
+// what becomes of exit codes, signals, terminals and processes that stay behind. It must never write a byte of the
+// command's output that the gateway has not released, hold more than a piece of it in memory, run a command for
+// another's ticket, or take a gateway or a key from the environment. Tickets are those of package wrap; output comes
+// from pipes, or from a terminal that nobody sits at; what may be written comes from sdk/client.
 package execrun
 
 import (
@@ -23,6 +22,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
@@ -78,9 +78,9 @@ func (x *Exec) Run(ctx context.Context, argv []string) (Status, error) {
 		agent = defaultID(file)
 	}
 	if x.Ticket != "" {
-		t, err := take(x.File, x.Ticket, time.Now())
+		t, err := wrap.Take(x.File, x.Ticket, time.Now())
 		if err == nil {
-			err = t.fitsArgs(argv)
+			err = t.FitsArgs(argv)
 		}
 		if err != nil {
 			return Status{}, refuse(err)

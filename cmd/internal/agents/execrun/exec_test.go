@@ -19,6 +19,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
@@ -555,7 +556,7 @@ func TestTicketRuns(t *testing.T) {
 	refused("more arguments", collect(t, f.yett("--ticket", f.issue(script), "--", "sh", "-c", script, "x")), "sh -c")
 	refused("its own tool", f.sh(script, "--ticket", f.issue(script), "--tool", "none"), "leave them out")
 	refused("no ticket", f.sh(script, "--ticket", strings.Repeat("00", 16)), "missing or was used")
-	dir, err := Issue(f.file, Ticket{Command: script, Shell: "sh", Tool: "Bash", Dir: "/"})
+	dir, err := wrap.Issue(f.file, wrap.Ticket{Command: script, Shell: "sh", Tool: "Bash", Dir: "/"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
@@ -28,9 +29,6 @@ import (
 const (
 	pipeOut, pipeErr, pipeEnd, pipeAck = "out", "err", "end", "ack"
 )
-
-// pipesOf is the directory of a ticket's pipes.
-func pipesOf(hookFile, id string) string { return filepath.Join(Tickets(hookFile), id+".run") }
 
 // meeting is how long a filter waits for its shell.
 const meeting = 10 * time.Second
@@ -50,14 +48,14 @@ func openFilter(x *Exec, args []string, stdout, stderr *os.File) error {
 	if _, err := hookfile.Load(x.File); err != nil {
 		return refuse(err)
 	}
-	t, err := take(x.File, x.Ticket, time.Now())
+	t, err := wrap.Take(x.File, x.Ticket, time.Now())
 	if err == nil {
-		err = t.fits(args[0])
+		err = t.Fits(args[0])
 	}
 	if err != nil {
 		return refuse(err)
 	}
-	j := job{File: x.File, Dir: pipesOf(x.File, x.Ticket), Tool: t.Tool, Agent: t.AgentID, Session: t.SessionID,
+	j := job{File: x.File, Dir: wrap.Pipes(x.File, x.Ticket), Tool: t.Tool, Agent: t.AgentID, Session: t.SessionID,
 		One: same(stdout, stderr)}
 	if err := makePipes(j.Dir, j.One); err != nil {
 		return refuse(errors.Join(fmt.Errorf("cannot make the pipes of the filter: %w", err), os.RemoveAll(j.Dir)))

@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -227,7 +228,8 @@ func exists(path string) bool {
 // issue makes a ticket for a command.
 func (f *fake) issue(command string) string {
 	f.t.Helper()
-	id, err := Issue(f.file, Ticket{Command: command, Shell: "sh", Tool: "Bash", AgentID: "me/sub", SessionID: "s"})
+	id, err := wrap.Issue(f.file, wrap.Ticket{Command: command, Shell: "sh", Tool: "Bash", AgentID: "me/sub",
+		SessionID: "s"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -241,7 +243,7 @@ func (f *fake) line(command, shell string) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	line, err := Wrap(command, shell, Line{Yett: me, Config: f.file, Ticket: f.issue(command)})
+	line, err := wrap.Wrap(command, shell, wrap.Line{Yett: me, Config: f.file, Ticket: f.issue(command)})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -8,15 +8,16 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 )
 
-func (f *fake) call(agent hook.Agent, tool, args string) Call {
+func (f *fake) call(agent hook.Agent, tool, args string) wrap.Call {
 	f.t.Helper()
 	me, err := os.Executable()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return Call{Agent: agent, Tool: tool, Args: []byte(args), AgentID: "me", SessionID: "s", Dir: f.dir, Yett: me,
+	return wrap.Call{Agent: agent, Tool: tool, Args: []byte(args), AgentID: "me", SessionID: "s", Dir: f.dir, Yett: me,
 		HookFile: f.file}
 }
 
@@ -41,7 +42,7 @@ func TestRewrite(t *testing.T) {
 		t.Run(string(row.agent), func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
-			out, err := Rewrite(f.call(row.agent, row.tool, row.args))
+			out, err := wrap.Rewrite(f.call(row.agent, row.tool, row.args))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,14 +91,14 @@ func TestRewriteRefuses(t *testing.T) {
 		{hook.Cline, "run_commands", `{"commands":[]}`, "expected a list"},
 		{hook.Cline, "run_commands", `{"commands":["a",1]}`, "expected a string, got a number"},
 	} {
-		out, err := Rewrite(f.call(row.agent, row.tool, row.args))
+		out, err := wrap.Rewrite(f.call(row.agent, row.tool, row.args))
 		if err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %s, %v; want %q", row.args, out, err, row.want)
 		}
 	}
 	c := f.call(hook.ClaudeCode, "Bash", `{"command":"ls"}`)
 	c.Shell = "/usr/bin/fish"
-	if _, err := Rewrite(c); err == nil || !strings.Contains(err.Error(), "fish") {
+	if _, err := wrap.Rewrite(c); err == nil || !strings.Contains(err.Error(), "fish") {
 		t.Errorf("fish: %v", err)
 	}
 }

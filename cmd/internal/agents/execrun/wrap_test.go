@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 )
 
 // shells are the shells that the machine has. bash must be there.
@@ -138,7 +140,7 @@ func TestWrapRefuses(t *testing.T) {
 		f := newFake(t)
 		refused := func(what string, got result, want string) {
 			t.Helper()
-			left, _ := os.ReadDir(Tickets(f.file))
+			left, _ := os.ReadDir(wrap.Tickets(f.file))
 			if _, err := os.Stat(filepath.Join(f.dir, "ran")); err == nil || got.code != 126 || got.out != "" ||
 				!strings.Contains(got.err, want) || !strings.Contains(got.err, "nothing has run") {
 				t.Errorf("%s %s: %+v, %d left", name, what, got, len(left))
@@ -248,7 +250,7 @@ func TestWrapInPlace(t *testing.T) {
 		}
 		sub := filepath.Join(f.dir, "sub")
 		// Claude Code keeps the directory by what follows the command
-		got := f.runIn(path, "eval "+quote(f.line(command, name))+" < /dev/null && pwd -P >| "+f.dir+"/cwd")
+		got := f.runIn(path, "eval "+wrap.Quote(f.line(command, name))+" < /dev/null && pwd -P >| "+f.dir+"/cwd")
 		got.want(t, name+" in eval", redacted+"\n", "", 0)
 		if at, _ := os.ReadFile(filepath.Join(f.dir, "cwd")); strings.TrimSpace(string(at)) != sub {
 			t.Errorf("%s: the shell is in %s", name, at)
@@ -297,7 +299,7 @@ func TestWrapHides(t *testing.T) {
 		// what the test itself was given has high numbers
 		const probe = `for fd in /proc/self/fd/*; do n=${fd##*/}; ` +
 			`[ "$n" -gt 2 ] && [ "$n" -lt 100 ] && [ -p "$fd" ] && echo ` + secret + ` >&"$n"; done 2>/dev/null; true`
-		got := f.runIn(path, f.line("bash -c "+quote(probe), name)+"; echo $?")
+		got := f.runIn(path, f.line("bash -c "+wrap.Quote(probe), name)+"; echo $?")
 		if got.code != 0 || !strings.HasSuffix(got.out, "0\n") { // and collect looks for the secret
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -306,31 +308,31 @@ func TestWrapHides(t *testing.T) {
 
 func TestWrapArguments(t *testing.T) {
 	t.Parallel()
-	good := Line{Yett: "/usr/bin/yett", Config: "/etc/h.json", Ticket: "ab12"}
+	good := wrap.Line{Yett: "/usr/bin/yett", Config: "/etc/h.json", Ticket: "ab12"}
 	for _, row := range []struct {
 		command, shell string
-		change         func(l *Line)
+		change         func(l *wrap.Line)
 		want           string
 	}{
-		{"ls", "bash", func(*Line) {}, ""},
-		{"", "bash", func(*Line) {}, "no command"},
-		{"a\x00b", "bash", func(*Line) {}, "NUL"},
-		{"a\xff", "bash", func(*Line) {}, "not UTF-8"},
-		{"ls", "fish", func(*Line) {}, `"fish"`},
-		{"ls", "pwsh", func(*Line) {}, `"pwsh"`},
-		{"ls", "bash", func(l *Line) { l.Yett = "yett" }, "absolute"},
-		{"ls", "bash", func(l *Line) { l.Config = "/etc/../h" }, "absolute"},
-		{"ls", "bash", func(l *Line) { l.Ticket = "a b" }, "ticket"},
-		{"ls", "bash", func(l *Line) { l.Ticket = "" }, "ticket"},
+		{"ls", "bash", func(*wrap.Line) {}, ""},
+		{"", "bash", func(*wrap.Line) {}, "no command"},
+		{"a\x00b", "bash", func(*wrap.Line) {}, "NUL"},
+		{"a\xff", "bash", func(*wrap.Line) {}, "not UTF-8"},
+		{"ls", "fish", func(*wrap.Line) {}, `"fish"`},
+		{"ls", "pwsh", func(*wrap.Line) {}, `"pwsh"`},
+		{"ls", "bash", func(l *wrap.Line) { l.Yett = "yett" }, "absolute"},
+		{"ls", "bash", func(l *wrap.Line) { l.Config = "/etc/../h" }, "absolute"},
+		{"ls", "bash", func(l *wrap.Line) { l.Ticket = "a b" }, "ticket"},
+		{"ls", "bash", func(l *wrap.Line) { l.Ticket = "" }, "ticket"},
 	} {
 		l := good
 		row.change(&l)
-		_, err := Wrap(row.command, row.shell, l)
+		_, err := wrap.Wrap(row.command, row.shell, l)
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%q in %s: %v, want %q", row.command, row.shell, err, row.want)
 		}
 	}
-	got, err := Wrap("it's", "dash", Line{Yett: "/o'p/yett", Config: "/h.json", Ticket: "ab"})
+	got, err := wrap.Wrap("it's", "dash", wrap.Line{Yett: "/o'p/yett", Config: "/h.json", Ticket: "ab"})
 	if want := `'/o'\''p/yett' exec --config '/h.json' --ticket ab -- sh -c 'it'\''s'`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}

@@ -69,6 +69,11 @@ func (e *Event) Answer(d Decision) Reply {
 	return enc.decide(e, d)
 }
 
+// Rewrites reports whether the agent runs a call with the arguments of an answer to this event.
+func (e *Event) Rewrites() bool {
+	return e.Phase == Before && !e.wrapped && of(e.Agent).powers(e).rewrite != never
+}
+
 // permitted is d if the agent can carry it out exactly, and a Deny that says why otherwise.
 func (e *Event) permitted(d Decision, can powers) Decision {
 	if len(e.Outputs) > 0 {

@@ -179,6 +179,18 @@ func (f *fields) note(description string, names ...string) string {
 // Shells are the tools of an agent that run shell commands, by the agent's own names.
 func Shells(agent Agent) []string { return shells[agent] }
 
+// NoWrap says why an agent's shell commands are not wrapped, "" where they can be. Cursor and VS Code run rewritten
+// commands by their documents; the other agents were seen to.
+func NoWrap(agent Agent) string {
+	switch agent {
+	case Copilot:
+		return "copilot asks its user about each wrapped command; its hook replaces the output without that"
+	case Windsurf:
+		return "windsurf cannot change a command before it runs"
+	}
+	return ""
+}
+
 var shells = map[Agent][]string{
 	ClaudeCode: {"Bash"},
 	Codex:      {"Bash"},

@@ -8,7 +8,7 @@ type Gap struct {
 
 const (
 	gateway   = "Put the server behind Yett's MCP gateway."
-	wrapShell = "Let the hook wrap shell commands in `yett exec`, or refuse tools whose output must not leak."
+	wrapShell = "Connect the agent with --wrap for shell commands. Refuse other tools whose output must not leak."
 )
 
 var rewrites = Gap{"Another hook may rewrite the input after Yett has decided.",

@@ -73,6 +73,10 @@ type File struct {
 	Pending Pending `json:"pending,omitempty"`
 	// Allow makes a permit skip the agent's own question to its user too, where the agent has a word for it.
 	Allow bool `json:"allow,omitempty"`
+	// Wrap is the yett binary, as a clean absolute path: permitted shell commands are wrapped in its exec, which scans
+	// what they print. Empty wraps none. The agent then matches its user's own rules against the wrapped line, so Wrap
+	// and Allow exclude each other.
+	Wrap string `json:"wrap,omitempty"`
 	// Servers are the names of the agent's MCP servers: they tell server and tool apart where an agent joins both.
 	Servers []string `json:"mcp_servers,omitempty"`
 	// Gated are the MCP servers that are reached through Yett's own MCP gateway: that decides, and the hook does not ask
@@ -181,7 +185,8 @@ func (f *File) Marshal() ([]byte, error) {
 
 // known are the members of a file.
 var known = map[string]bool{"agent": true, "socket": true, "socket_owner": true, "url": true, "pins": true, "key": true,
-	"agent_id": true, "wait": true, "pending": true, "allow": true, "mcp_servers": true, "gated_mcp_servers": true}
+	"agent_id": true, "wait": true, "pending": true, "allow": true, "wrap": true, "mcp_servers": true,
+	"gated_mcp_servers": true}
 
 // Check says what is wrong with a file, by the member's name.
 func (f *File) Check() error {
@@ -199,6 +204,11 @@ func (f *File) Check() error {
 		return fmt.Errorf("agent_id has %d bytes, at most %d", len(f.AgentID), maxText)
 	case f.Wait != nil && (*f.Wait < 0 || time.Duration(*f.Wait) > MaxWait):
 		return fmt.Errorf("wait is %v, expected 0s to %v", time.Duration(*f.Wait), MaxWait)
+	case f.Wrap != "" && (!filepath.IsAbs(f.Wrap) || filepath.Clean(f.Wrap) != f.Wrap):
+		return fmt.Errorf("wrap: expected the yett binary as a clean absolute path, got %q", f.Wrap)
+	case f.Wrap != "" && f.Allow:
+		return errors.New("wrap and allow: give one of them; the agent's own rules do not know a command that is wrapped, " +
+			"and with allow nobody would be asked about what they deny")
 	}
 	switch f.Pending {
 	case "", Refuse, Ask, Suspend:

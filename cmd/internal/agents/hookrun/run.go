@@ -16,6 +16,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/client"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -116,7 +117,7 @@ func (h *Hook) guarded(ctx context.Context, start time.Time, stdin io.Reader, kn
 		return hook.Refusal(h.Agent, phase, "Yett's hook cannot work: "+err.Error())
 	}
 	defer gate.Close()
-	one := &asking{event: e, file: file, gate: gate,
+	one := &asking{event: e, file: file, path: h.File, gate: gate,
 		deadline: start.Add(h.Times(h.Agent, phase).Watchdog - margin)}
 	ctx, cancel := context.WithDeadline(ctx, one.deadline)
 	defer cancel()
@@ -142,6 +143,7 @@ func (h *Hook) load() (*hookfile.File, error) {
 type asking struct {
 	event    *hook.Event
 	file     *hookfile.File
+	path     string // of file
 	gate     Gateway
 	deadline time.Time
 }
@@ -174,7 +176,7 @@ func (a *asking) call(ctx context.Context) hook.Reply {
 		case err != nil:
 			return hook.Refusal(a.event.Agent, hook.Before, told(err))
 		case d.Permitted():
-			return a.event.Answer(a.permitted(ctx, args))
+			return a.event.Answer(a.wrapped(a.permitted(ctx, args)))
 		case !d.Deferred():
 			return a.event.Answer(hook.Decision{Effect: hook.Deny, Text: denied(d)})
 		}
@@ -204,6 +206,30 @@ func (a *asking) permitted(ctx context.Context, args []byte) hook.Decision {
 	if len(a.event.Outputs) > 0 {
 		d.Scans = a.scans(ctx)
 	}
+	return d
+}
+
+// wrapped is a permit whose command is run by yett exec, where the file asks for that.
+func (a *asking) wrapped(d hook.Decision) hook.Decision {
+	e := a.event
+	if a.file.Wrap == "" || !wrap.Runs(e.Agent, e.Tool) {
+		return d
+	}
+	if !e.Rewrites() {
+		return hook.Decision{Effect: hook.Deny, Text: "Yett has to scan the output of each command, and this agent cannot " +
+			"change a command in this event, so it does not run. Tell the person at the agent to run `yett doctor`."}
+	}
+	call := wrap.Call{Agent: e.Agent, Tool: e.Tool, Args: d.Args, AgentID: a.agentID(), SessionID: e.SessionID,
+		Yett: a.file.Wrap, HookFile: a.path}
+	if bytes.Equal(d.Args, e.Asked) {
+		call.Args = e.Args // with what the model says about its call
+	}
+	args, err := wrap.Rewrite(call)
+	if err != nil {
+		return hook.Decision{Effect: hook.Deny, Text: "Yett has to scan the output of this command and cannot, so it does " +
+			"not run: " + err.Error() + "."}
+	}
+	d.Args = args
 	return d
 }
 

@@ -1,4 +1,4 @@
-package execrun
+package wrap
 
 import (
 	"crypto/rand"
@@ -19,8 +19,8 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// TicketLife is how long after its decision a command can begin.
-const TicketLife = 60 * time.Second
+// TicketLife is how long after its decision a command can begin. An agent may ask its user in between.
+const TicketLife = 10 * time.Minute
 
 const maxTicket = 1 << 20
 
@@ -45,15 +45,41 @@ type Ticket struct {
 var ticketMembers = map[string]bool{"command": true, "shell": true, "tool": true, "agent_id": true, "session_id": true,
 	"dir": true, "expires": true, "digest": true}
 
-// Tickets is the directory of the tickets that belong to a hook's file: beside it, for its user alone.
-func Tickets(hookFile string) string { return strings.TrimSuffix(hookFile, ".json") + ".tickets" }
+// Tickets is the directory of the tickets that belong to a hook's file. It belongs to the agent's user alone: it lies
+// beside the file where that user owns the file's directory, else (a managed file) in a directory of the user's that
+// ends with the machine's run.
+func Tickets(hookFile string) string {
+	name := strings.TrimSuffix(filepath.Base(hookFile), ".json") + ".tickets"
+	dir, uid := filepath.Dir(hookFile), os.Geteuid()
+	if owner(dir) == uid {
+		return filepath.Join(dir, name)
+	}
+	if run := fmt.Sprintf("/run/user/%d", uid); owner(run) == uid {
+		return filepath.Join(run, "yett-"+name)
+	}
+	return fmt.Sprintf("/tmp/yett-%d-%s", uid, name) // private refuses one that somebody else has made
+}
+
+// owner is the user id that a directory belongs to, -1 if there is none.
+func owner(dir string) int {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return -1
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid)
+	}
+	return -1
+}
+
+// Pipes is the directory of a ticket's pipes, see package execrun.
+func Pipes(hookFile, id string) string { return filepath.Join(Tickets(hookFile), id+".run") }
 
 // Issue writes a ticket and gives its id.
 func Issue(hookFile string, t Ticket) (id string, err error) {
 	dir := Tickets(hookFile)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("cannot make the directory of tickets: %w: whoever owns the hook's file makes it, for the "+
-			"agent's user alone", err)
+		return "", fmt.Errorf("cannot make the directory of tickets: %w: make it for the agent's user alone", err)
 	}
 	if err := private(dir); err != nil {
 		return "", err
@@ -129,8 +155,8 @@ func sweep(dir string, now time.Time) {
 
 var errNoTicket = errors.New("the ticket is missing or was used: a ticket is good for one command, once")
 
-// take consumes a ticket: nobody can use it after this, whether it fits or not.
-func take(hookFile, id string, now time.Time) (*Ticket, error) {
+// Take consumes a ticket: nobody can use it after this, whether it fits or not.
+func Take(hookFile, id string, now time.Time) (*Ticket, error) {
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 16 || strings.ToLower(id) != id {
 		return nil, errors.New("--ticket: expected 32 hexadecimal digits")
 	}
@@ -192,8 +218,8 @@ func parseTicket(text []byte) (*Ticket, error) {
 	return t, nil
 }
 
-// fits says why a ticket is not for this command, in this directory.
-func (t *Ticket) fits(command string) error {
+// Fits says why a ticket is not for this command, in this directory.
+func (t *Ticket) Fits(command string) error {
 	if t.Command != command {
 		return errors.New("the ticket is for another command")
 	}
@@ -210,10 +236,10 @@ func (t *Ticket) fits(command string) error {
 	return nil
 }
 
-// fitsArgs is fits for a command that a shell runs as a child.
-func (t *Ticket) fitsArgs(argv []string) error {
+// FitsArgs is Fits for a command that a shell runs as a child.
+func (t *Ticket) FitsArgs(argv []string) error {
 	if len(argv) != 3 || argv[0] != t.Shell || argv[1] != "-c" {
 		return fmt.Errorf("the ticket is for %s -c COMMAND", t.Shell)
 	}
-	return t.fits(argv[2])
+	return t.Fits(argv[2])
 }

@@ -1,4 +1,4 @@
-package execrun
+package wrap
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ func TestTicket(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
-	got, err := take(file, id, time.Now())
+	got, err := Take(file, id, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestTicket(t *testing.T) {
 	if *got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if _, err := take(file, id, time.Now()); err == nil || !strings.Contains(err.Error(), "was used") {
+	if _, err := Take(file, id, time.Now()); err == nil || !strings.Contains(err.Error(), "was used") {
 		t.Errorf("a second time: %v", err)
 	}
 }
@@ -49,7 +49,7 @@ func TestTicketOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 32 {
 		all.Go(func() {
-			if _, err := take(file, id, time.Now()); err == nil {
+			if _, err := Take(file, id, time.Now()); err == nil {
 				won.Add(1)
 			}
 		})
@@ -109,7 +109,7 @@ func TestTicketRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := take(file, row.id, time.Now().Add(row.after))
+		_, err := Take(file, row.id, time.Now().Add(row.after))
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%s: %v, want %q", name, err, row.want)
 		}

@@ -1,4 +1,8 @@
-package execrun
+// Package wrap writes the command line that a hook puts in place of an agent's own, so that `yett exec` lets the output
+// of a permitted shell command through the gateway, and owns the tickets that let each such command run once. It must
+// never let a command run for another's ticket, or twice, and must never write a line in which a command can leave its
+// quotes. Commands come from what the gateway has permitted; package execrun runs the line.
+package wrap
 
 import (
 	_ "embed"
@@ -49,10 +53,10 @@ func Wrap(original, shell string, c Line) (string, error) {
 	case c.Ticket == "" || strings.Trim(c.Ticket, "0123456789abcdef") != "":
 		return "", errors.New("a wrapped command line needs a ticket's id")
 	}
-	exec := quote(c.Yett) + " exec --config " + quote(c.Config) + " --ticket " + c.Ticket
+	exec := Quote(c.Yett) + " exec --config " + Quote(c.Config) + " --ticket " + c.Ticket
 	switch filepath.Base(shell) {
 	case "sh", "dash", "ash", "ksh":
-		return exec + " -- sh -c " + quote(original), nil
+		return exec + " -- sh -c " + Quote(original), nil
 	case "bash", "zsh":
 	default:
 		if shell != "" {
@@ -61,9 +65,9 @@ func Wrap(original, shell string, c Line) (string, error) {
 		}
 	}
 	// the command stands here once, quoted: whatever it holds, it cannot end the line
-	return "__yett_c=" + quote(original) + "; __yett_s=126; __yett_d=" + quote(pipesOf(c.Config, c.Ticket)) +
-		`; __yett_exec() { ` + exec + ` "$@"; }; if [ -n "${BASH_VERSION-}" ]; then eval ` + quote(script(inBash)) +
-		`; elif [ -n "${ZSH_VERSION-}" ]; then eval ` + quote(script(inZsh)) +
+	return "__yett_c=" + Quote(original) + "; __yett_s=126; __yett_d=" + Quote(Pipes(c.Config, c.Ticket)) +
+		`; __yett_exec() { ` + exec + ` "$@"; }; if [ -n "${BASH_VERSION-}" ]; then eval ` + Quote(script(inBash)) +
+		`; elif [ -n "${ZSH_VERSION-}" ]; then eval ` + Quote(script(inZsh)) +
 		`; else __yett_exec -- sh -c "$__yett_c"; __yett_s=$?; fi
 unset -f __yett_exec __yett_old __yett_end __yett_run __yett_mute 2>/dev/null || :
 eval "unset __yett_c __yett_d __yett_x __yett_o __yett_n __yett_r __yett_g __yett_s; (exit $__yett_s)"`, nil
@@ -82,5 +86,5 @@ func script(text string) string {
 
 func clean(path string) bool { return filepath.IsAbs(path) && filepath.Clean(path) == path }
 
-// quote writes one word of sh.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+// Quote writes one word of sh.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

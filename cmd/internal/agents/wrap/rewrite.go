@@ -1,4 +1,4 @@
-package execrun
+package wrap
 
 import (
 	"errors"
