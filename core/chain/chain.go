@@ -49,6 +49,9 @@ type Input struct {
 	Masking     bool   // the findings are for what we keep ourselves: such scans have places of their own
 	Turn        Turn   // among the requests that this process works on; it ends once the text is read. nil: it has none
 
+	// MaskKey gives the key of {mask} in replacements, of the text's session; nil: such masks are all alike.
+	MaskKey func() []byte
+
 	// Hits are the places where the scanner's own triggers occur, by offset, when HitsComplete says that these are all:
 	// then it need not look elsewhere. They are valid until Scan returns.
 	Hits         []prefilter.Hit

@@ -228,7 +228,7 @@ func TestNoFlaggedByteSurvives(t *testing.T) {
 
 func sortedFindings(found []sdk.Finding) []sdk.Finding {
 	c := &ScanChain{Actions: []ActionRule{{Action: sdk.Redact, Replacement: "[k]"}}}
-	return c.judge(&Input{}, append([]sdk.Finding(nil), found...))
+	return c.judge(&Input{}, "", 0, append([]sdk.Finding(nil), found...))
 }
 
 // decodedHolds looks behind the escapes.
@@ -260,7 +260,7 @@ func FuzzRedact(f *testing.F) {
 		}
 		chain := &ScanChain{Actions: []ActionRule{{Action: sdk.Redact,
 			Replacement: strings.ReplaceAll(with, "{kind}", "") + "#"}}}
-		found = chain.judge(&Input{}, found)
+		found = chain.judge(&Input{}, text, 0, found)
 		out, err := redact(text, found, false)
 		if errors.Is(err, errNoValue) && isJSON(text, false) {
 			return

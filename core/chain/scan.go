@@ -52,7 +52,7 @@ type ActionRule struct {
 	Exact         bool
 	MinConfidence float32
 	Action        sdk.Action
-	Replacement   string // for Redact: "{kind}" stands for the finding's kind
+	Replacement   string // for Redact: the template of what stands in for the finding, see fill
 }
 
 // ScanChain is a scan chain. It is immutable after Prepare and safe for concurrent use.
@@ -155,8 +155,8 @@ func (c *ScanChain) RunIn(ctx context.Context, in *Input, left *Time) ScanResult
 		res.Findings = append(res.Findings, found...)
 	}
 	res.failed = lacking(res.Receipts, func(i int) bool { return res.Receipts[i].Err != nil })
-	res.Findings = c.judge(in, res.Findings)
-	res.Shadow = c.judge(in, res.Shadow)
+	res.Findings = c.judge(in, in.Text, 0, res.Findings)
+	res.Shadow = c.judge(in, in.Text, 0, res.Shadow)
 	switch {
 	case !concerned:
 		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be "+
@@ -287,12 +287,14 @@ func valid(found []sdk.Finding, n int) error {
 	return nil
 }
 
-// judge sorts findings, drops exact doubles and gives each its action.
-func (c *ScanChain) judge(in *Input, found []sdk.Finding) []sdk.Finding {
+// judge sorts findings, drops exact doubles and gives each its action and what stands in for it. text lies at the
+// offset at of what the findings' offsets are of.
+func (c *ScanChain) judge(in *Input, text string, at int, found []sdk.Finding) []sdk.Finding {
 	found = ordered(found)
 	for i := range found {
 		found[i].Action, found[i].Replacement = c.action(in, &found[i])
 	}
+	in.fill(text, at, found)
 	return found
 }
 
@@ -307,7 +309,8 @@ func ordered(found []sdk.Finding) []sdk.Finding {
 	return slices.Compact(found)
 }
 
-// action is the first rule's that holds; with none, the finding is flagged.
+// action is the first rule's that holds, with its template for what stands in for the finding; with none, the finding
+// is flagged.
 func (c *ScanChain) action(in *Input, f *sdk.Finding) (sdk.Action, string) {
 	for i := range c.Actions {
 		r := &c.Actions[i]
@@ -318,7 +321,7 @@ func (c *ScanChain) action(in *Input, f *sdk.Finding) (sdk.Action, string) {
 		if f.Severity < r.Severity || r.Exact && f.Severity != r.Severity || f.Confidence < r.MinConfidence {
 			continue
 		}
-		return r.Action, strings.ReplaceAll(cmp.Or(r.Replacement, "[{kind}]"), "{kind}", f.Kind)
+		return r.Action, cmp.Or(r.Replacement, plainly)
 	}
 	return sdk.Flag, ""
 }

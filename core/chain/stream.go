@@ -86,7 +86,8 @@ type StreamResult struct {
 // NewStream begins a stream about in, whose Text and Hits are ignored. held is how many bytes may be held back between
 // two pieces.
 func (c *ScanChain) NewStream(in *Input, held int) *Stream {
-	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType, KeyID: in.KeyID},
+	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType, KeyID: in.KeyID,
+		MaskKey: in.MaskKey},
 		held: held}
 	s.json.typed = JSONType(in.ContentType)
 	s.output.typed = s.json.typed
@@ -190,11 +191,11 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 		n.bound(&res)
 	}
 	if res.Outcome == Denied {
-		res.Findings, res.Shadow = n.c.judge(&n.in, all), n.c.judge(&n.in, res.Shadow)
+		res.Findings, res.Shadow = n.c.judge(&n.in, n.buf, n.base, all), n.c.judge(&n.in, n.buf, n.base, res.Shadow)
 		res.Settled, res.Released = s.known, s.sent
 		return nil, res
 	}
-	res.Shadow = n.c.judge(&n.in, res.Shadow)
+	res.Shadow = n.c.judge(&n.in, n.buf, n.base, res.Shadow)
 	n.sent += len(res.Text)
 	res.Settled, res.Released = n.known, n.sent
 	if final {

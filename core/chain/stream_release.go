@@ -12,7 +12,7 @@ import (
 // redactAndRelease releases what no step and no byte to come can change, with the findings that begin in it.
 func (s *Stream) redactAndRelease(final bool, res *StreamResult) {
 	s.pending = ordered(s.pending)
-	judged := s.c.judge(&s.in, slices.Clone(s.pending))
+	judged := s.c.judge(&s.in, s.buf, s.base, slices.Clone(s.pending))
 	for i := range judged {
 		if judged[i].Action == sdk.Drop {
 			outcome(&res.ScanResult, judged)

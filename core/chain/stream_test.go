@@ -205,7 +205,7 @@ func randomChain(t testing.TB, rng *rand.Rand) *chain.ScanChain {
 			r.Action = sdk.Drop
 		}
 		if rng.IntN(3) == 0 {
-			r.Replacement = []string{`"`, "\n", "#", "{kind}é"}[rng.IntN(4)]
+			r.Replacement = []string{`"`, "\n", "#", "{kind}é", "{mask}", "<{format}>"}[rng.IntN(6)]
 		}
 		c.Actions = append(c.Actions, r)
 	}
@@ -219,7 +219,8 @@ func randomChain(t testing.TB, rng *rand.Rand) *chain.ScanChain {
 func wantSame(t testing.TB, c *chain.ScanChain, cut ...string) {
 	t.Helper()
 	text := strings.Join(cut, "")
-	in := chain.Input{Text: text, ToolID: "files/read", ContentType: []string{"", "application/json"}[len(text)%2]}
+	in := chain.Input{Text: text, ToolID: "files/read", ContentType: []string{"", "application/json"}[len(text)%2],
+		MaskKey: func() []byte { return []byte("session") }}
 	want := c.Run(context.Background(), &in)
 	s := c.NewStream(&in, 1<<20)
 	var got chain.ScanResult

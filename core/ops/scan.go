@@ -119,6 +119,11 @@ func keptReceipts(shown []wire.Receipt, rs []chain.Receipt) []wire.Receipt {
 	return out
 }
 
+// maskKey gives the key of the masks in a session: values that are masked alike in it tell nothing about another one.
+func (s *Service) maskKey(key, agent, session string) func() []byte {
+	return func() []byte { return keyed(s.set.Pepper, "masks\x00"+key+"\x00"+agent+"\x00"+session) }
+}
+
 // recorded is what the log keeps of findings: a hash keyed with the pepper, so that the same secret can be recognised
 // again, in whatever spelling, and nobody can guess it from the log. text lies at the offset at of what the findings'
 // offsets are of.

@@ -1,0 +1,107 @@
+package chain
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// plainly is what stands in for a finding whose action says nothing else.
+const plainly = "[{kind}]"
+
+// What stands in for a value that a template shows in part.
+const (
+	shownEnd  = 4  // letters and digits at a value's end
+	shownFrom = 12 // that many letters and digits a value has to have before its end is shown
+)
+
+// fill writes what stands in for each finding, from the template of its action: {kind}; {mask}, a keyed hash, the same
+// for the same value in a session, in whatever spelling; {format}, the value with asterisks for all but its separators
+// and its last four letters and digits. text lies at the offset at of what the findings' offsets are of. The findings
+// are in order.
+func (in *Input) fill(text string, at int, found []sdk.Finding) {
+	for i := range found {
+		f := &found[i]
+		switch f.Replacement {
+		case "":
+			continue
+		case plainly:
+			f.Replacement = "[" + f.Kind + "]"
+			continue
+		}
+		value := func() string { return "" }
+		if f.Start >= at && f.End <= at+len(text) && f.Start < f.End {
+			value = func() string { return Decoded(text[f.Start-at : f.End-at]) }
+		}
+		form := ""
+		if strings.Contains(f.Replacement, "{format}") {
+			hides := false
+			if form, hides = formatted(value()); !hides || followed(found[i+1:], f.End) {
+				// what touches is one span, where the first's template must not show what the others hide
+				f.Replacement = plainly
+			}
+		}
+		mask := ""
+		if strings.Contains(f.Replacement, "{mask}") {
+			mask = in.mask(value())
+		}
+		f.Replacement = strings.NewReplacer("{kind}", f.Kind, "{mask}", mask, "{format}", form).Replace(f.Replacement)
+	}
+}
+
+// followed reports whether the first of the findings that changes the text begins before or at end.
+func followed(found []sdk.Finding, end int) bool {
+	for i := range found {
+		if found[i].Start > end {
+			return false
+		}
+		if changes(&found[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// mask is the keyed hash of a value. Without a key it says nothing.
+func (in *Input) mask(value string) string {
+	if in.MaskKey == nil {
+		return "--------"
+	}
+	h := hmac.New(sha256.New, in.MaskKey())
+	h.Write([]byte(value))
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// formatted hides a value, and keeps its form. ok is false when nothing would be hidden.
+func formatted(value string) (out string, ok bool) {
+	count := 0
+	for _, r := range value {
+		if alphanumeric(r) {
+			count++
+		}
+	}
+	left := count
+	var b strings.Builder
+	for _, r := range value {
+		switch {
+		case alphanumeric(r):
+			if left--; left < shownEnd && count >= shownFrom {
+				b.WriteRune(r)
+				continue
+			}
+			ok = true
+			b.WriteByte('*')
+		case strings.ContainsRune(" -./@", r):
+			b.WriteRune(r)
+		default:
+			ok = true
+			b.WriteByte('*')
+		}
+	}
+	return b.String(), ok
+}
+
+func alphanumeric(r rune) bool { return r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' }
