@@ -42,7 +42,7 @@ func Init() *cobra.Command {
 		Long: "Write a configuration to a folder of its own: yett.yaml, rules.yaml, cases.yaml and README.md. No file is " +
 			"overwritten. The folder must not lie in a project that agents write to.\n\n" + list.String(),
 		Example: "  yett init coding-agent --dir ~/yett-policy && cd ~/yett-policy && yett rules test cases.yaml && " +
-			"yett dev yett.yaml",
+			"yett dev yett.yaml --data ~/yett-data",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(names, args[0]) {
 				got := "no pack is given"
@@ -68,7 +68,8 @@ func Init() *cobra.Command {
 			if err := printWritten(cmd, &out, dir, written); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "next: cd %s && yett rules test cases.yaml && yett dev yett.yaml\n", cli.Quoted(dir))
+			fmt.Fprintf(cmd.ErrOrStderr(),
+				"next: cd %s && yett rules test cases.yaml && yett dev yett.yaml --data ~/yett-data\n", cli.Quoted(dir))
 			return nil
 		},
 	}

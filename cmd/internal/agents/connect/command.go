@@ -77,11 +77,16 @@ func Command(o Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = out.PrintOr(cmd.OutOrStdout(), res, func(w io.Writer) error { return res.Text(w, f.undo, f.print) })
-			if err != nil || f.undo || f.print || o.Doctor == nil {
+			proves := o.Doctor != nil && !f.undo && !f.print
+			err = out.PrintOr(cmd.OutOrStdout(), res, func(w io.Writer) error { return res.Text(w, f.undo, f.print, proves) })
+			if err != nil || !proves {
 				return err
 			}
-			return o.Doctor(cmd, args[0], r.Scope)
+			if err := o.Doctor(cmd, args[0], r.Scope); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.ErrOrStderr(), next(res))
+			return err
 		},
 	}
 	out.Bind(cmd)

@@ -126,7 +126,7 @@ func TestText(t *testing.T) {
 		b := newBench(t, s.agent, s.scope)
 		res := b.connect()
 		var out bytes.Buffer
-		if err := res.Text(&out, false, false); err != nil {
+		if err := res.Text(&out, false, false, false); err != nil {
 			t.Fatal(err)
 		}
 		text := out.String()

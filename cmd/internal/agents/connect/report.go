@@ -70,8 +70,9 @@ func leadsAway(name, home string) bool {
 	return name != "" && value != "" && filepath.Clean(value) != filepath.Join(home, usual[name])
 }
 
-// Text writes a result for people. undone says that it is an undo's.
-func (r *Result) Text(w io.Writer, undone, print bool) error {
+// Text writes a result for people. undone says that it is an undo's, and proves that doctor comes next, which names the
+// ways that stay open.
+func (r *Result) Text(w io.Writer, undone, print, proves bool) error {
 	b := &lineWriter{w: w}
 	for _, f := range r.Files {
 		if print && f.Diff != "" {
@@ -97,7 +98,7 @@ func (r *Result) Text(w io.Writer, undone, print bool) error {
 	if undone && len(r.Files) == 0 && r.Hook != "removed" {
 		b.line("%s is not connected here: nothing to undo.", r.Agent)
 	}
-	if undone || print {
+	if undone || print || proves {
 		return b.err
 	}
 	b.line("")
@@ -123,7 +124,7 @@ func next(r *Result) string {
 		return fmt.Sprintf("Next: restart %s in this project. Keep the files out of version control: they name paths of "+
 			"this machine.", r.Agent)
 	}
-	return fmt.Sprintf("Next: restart %s.", r.Agent)
+	return fmt.Sprintf("Next: restart each %s that runs already.", r.Agent)
 }
 
 // lineWriter keeps the first error.

@@ -102,12 +102,18 @@ func text(w io.Writer, all []agentLines) error {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, a := range all {
 		fmt.Fprintf(tw, "%s\n", a.Agent)
-		for _, l := range a.Lines {
-			fmt.Fprintf(tw, "  %s\t%s\n", l.Status, cli.Visible(l.Saw))
-			if l.Do != "" {
-				fmt.Fprintf(tw, "\t  %s\n", cli.Visible(l.Do))
+		for _, open := range []bool{true, false} { // what was seen comes last
+			for _, l := range a.Lines {
+				if (l.Status == Open) != open {
+					continue
+				}
+				fmt.Fprintf(tw, "  %s\t%s\n", l.Status, cli.Visible(l.Saw))
+				if l.Do != "" {
+					fmt.Fprintf(tw, "\t  %s\n", cli.Visible(l.Do))
+				}
 			}
 		}
+		fmt.Fprintf(tw, "%s\n", verdict(a.Agent, a.Lines))
 	}
 	return tw.Flush()
 }

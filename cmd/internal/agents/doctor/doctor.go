@@ -86,9 +86,13 @@ func (d *Doctor) Run(ctx context.Context) ([]Line, error) {
 			"advisory: the gateway runs as the agent's user, who can reach its admin socket and its data")
 	}
 	d.wraps(file)
-	d.gateway(ctx, file)
-	if !d.NoProbe {
+	switch answers := d.gateway(ctx, file); {
+	case d.NoProbe:
+	case answers:
 		d.probe(ctx, file)
+	default:
+		d.say(Warn, "Start the gateway, and run doctor again.", "%s was not run: without a gateway there is nothing to see",
+			d.Agent)
 	}
 	return d.lines, nil
 }
@@ -147,13 +151,13 @@ func (d *Doctor) wraps(file *hookfile.File) {
 // skew is by how much two clocks may differ.
 const skew = 5 * time.Second
 
-// gateway asks the gateway as a hook does. It asks for nothing that could run.
-func (d *Doctor) gateway(ctx context.Context, file *hookfile.File) {
+// gateway asks the gateway as a hook does, and reports whether it answers. It asks for nothing that could run.
+func (d *Doctor) gateway(ctx context.Context, file *hookfile.File) (answers bool) {
 	where := file.Socket + file.URL
 	gate, err := hookrun.Dial(file)
 	if err != nil {
 		d.say(Fail, "Mend the hook's file.", "the gateway at %s: %v", where, err)
-		return
+		return false
 	}
 	defer gate.Close()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -167,13 +171,13 @@ func (d *Doctor) gateway(ctx context.Context, file *hookfile.File) {
 	switch {
 	case errors.Is(err, client.ErrUnauthenticated):
 		d.say(Fail, "Make a key and connect the agent again.", "the gateway at %s does not accept the key", where)
-		return
+		return false
 	case errors.Is(err, client.ErrForbidden):
 		d.say(Fail, "Give the key the scope authorize, and this agent.", "the key may not ask for %s: %v", agent, err)
-		return
+		return false
 	case err != nil:
 		d.say(Fail, "Start the gateway, and look who may reach it.", "the gateway at %s does not answer: %v", where, err)
-		return
+		return false
 	}
 	d.say(OK, "", "the gateway at %s answers in %.1f ms and accepts the key", where, float64(time.Since(from))/1e6)
 	if _, id, ok := strings.Cut(made.DecisionID, "_"); ok {
@@ -184,6 +188,7 @@ func (d *Doctor) gateway(ctx context.Context, file *hookfile.File) {
 		}
 	}
 	d.scans(ctx, gate, agent)
+	return true
 }
 
 // timeOf is when an id was made: the first ten characters of a ULID are milliseconds since 1970 in Crockford's base 32.
@@ -218,6 +223,24 @@ func (d *Doctor) scans(ctx context.Context, gate hookrun.Gateway, agent string) 
 	default:
 		d.say(OK, "", "outputs are scanned")
 	}
+}
+
+// verdict says in one line what the checks come to.
+func verdict(agent string, lines []Line) string {
+	count, proven := map[Status]int{}, false
+	for _, l := range lines {
+		count[l.Status]++
+		proven = proven || l.Status == OK && strings.HasPrefix(l.Saw, Obeys)
+	}
+	switch {
+	case count[Fail] > 0:
+		return fmt.Sprintf("%s cannot be relied on: see the lines marked fail.", agent)
+	case !proven:
+		return fmt.Sprintf("Nothing has failed, but no denial was seen to hold in %s.", agent)
+	case count[Warn] > 0:
+		return fmt.Sprintf("%s asks Yett and obeys. See the lines marked warn.", agent)
+	}
+	return fmt.Sprintf("%s asks Yett and obeys.", agent)
 }
 
 // Failed reports whether a check has failed.

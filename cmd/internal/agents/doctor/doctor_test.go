@@ -105,6 +105,27 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// TestVerdict holds that no line sums up as good what was not seen.
+func TestVerdict(t *testing.T) {
+	seen := Line{Status: OK, Saw: Obeys + " in codex"}
+	for _, row := range []struct {
+		lines []Line
+		want  string
+	}{
+		{nil, "no denial was seen to hold"},
+		{[]Line{{Status: OK, Saw: "the gateway answers"}}, "no denial was seen to hold"},
+		{[]Line{{Status: Warn, Saw: Obeys}}, "no denial was seen to hold"},
+		{[]Line{seen}, "codex asks Yett and obeys."},
+		{[]Line{seen, {Status: Open}}, "codex asks Yett and obeys."},
+		{[]Line{seen, {Status: Warn}}, "marked warn"},
+		{[]Line{seen, {Status: Warn}, {Status: Fail}}, "cannot be relied on"},
+	} {
+		if got := verdict("codex", row.lines); !strings.Contains(got, row.want) {
+			t.Errorf("%v: %s, want %s", row.lines, got, row.want)
+		}
+	}
+}
+
 // TestJudge holds that only what was seen is called good.
 func TestJudge(t *testing.T) {
 	for _, row := range []struct {

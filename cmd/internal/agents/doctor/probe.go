@@ -209,6 +209,9 @@ func (d *Doctor) elsewhere() (string, error) {
 	return "", nil
 }
 
+// Obeys begins the line about an agent that was seen to heed a denial.
+const Obeys = "a denied call did not run"
+
 // judge says what the probe has shown. Only what was seen is good.
 func (d *Doctor) judge(s *model.Server, dir string, w words, out string, ended error) {
 	calls := s.Calls()
@@ -224,7 +227,7 @@ func (d *Doctor) judge(s *model.Server, dir string, w words, out string, ended e
 	case !errors.Is(err, os.ErrNotExist):
 		d.say(Fail, "", "whether a denied call ran is not known: %v", err)
 	case len(calls) > 1 && told(s, calls[1].ID, hookrun.Probed):
-		d.say(OK, "", "a denied call did not run in %s, and the model read that Yett denied it", d.Agent)
+		d.say(OK, "", Obeys+" in %s, and the model read so (the hook denies this probe without asking)", d.Agent)
 	default:
 		d.say(Warn, "Run it by hand, and look why.", "no call was seen to be denied in %s: %s", d.Agent, brief(out, ended))
 	}
