@@ -78,7 +78,7 @@ type Action struct {
 	Severity      string   `koanf:"severity" enum:"info|low|medium|high|critical|>=info|>=low|>=medium|>=high|>=critical" example:"\">=high\"" doc:"One severity, or with >= it and all above: info, low, medium, high, critical."`
 	MinConfidence float64  `koanf:"min_confidence" min:"0" max:"1" example:"0.7" doc:"Least confidence, from 0 to 1."`
 	Action        string   `koanf:"action" req:"true" enum:"allow|flag|redact|deny" example:"redact" doc:"allow (ignore), flag (report), redact (replace the text) or deny (withhold the whole output)."`
-	Replacement   string   `koanf:"replacement" format:"text" maxlen:"256" example:"\"[{kind}]\"" doc:"What stands in for a redacted finding. {kind} is its kind; {mask} is a keyed hash, the same for the same value in a session; {format} is the value with asterisks for all but its separators and, from 12 letters and digits on, the last four of them. Where a finding touches another one, {format} shows nothing. [{kind}] if not given. Only with redact."`
+	Replacement   string   `koanf:"replacement" format:"text" maxlen:"256" example:"\"[{kind}]\"" doc:"What stands in for a redacted finding. {kind} is its kind; {mask} is a keyed hash, the same for the same value in a session; {format} is the value with asterisks for all but its separators and, from 12 letters and digits on, the last four of them. {token} is a token of the value in its session, which a key with scope reveal reads. Where a finding touches another one, or a value has no session or more than 512 bytes, [{kind}] takes the place of {format} and {token}. [{kind}] if not given. Only with redact."`
 	Pos           Pos      `koanf:"-"`
 }
 
@@ -146,9 +146,9 @@ func (a *Action) finish(r *strict.Report, key string) {
 	if a.Replacement == "" {
 		a.Replacement = "[{kind}]"
 	}
-	rest := strings.NewReplacer("{kind}", "", "{mask}", "", "{format}", "").Replace(a.Replacement)
+	rest := strings.NewReplacer("{kind}", "", "{mask}", "", "{format}", "", "{token}", "").Replace(a.Replacement)
 	if strings.ContainsAny(rest, "{}") {
-		r.Errorf(strict.Join(key, "replacement"), "knows {kind}, {mask} and {format} only; other braces are refused")
+		r.Errorf(strict.Join(key, "replacement"), "knows {kind}, {mask}, {format} and {token} only; other braces are refused")
 	}
 }
 

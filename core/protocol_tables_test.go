@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -28,7 +29,7 @@ func operationsTable() string {
 			socket = "`" + op.Name + "`"
 		}
 		scope := strings.Join(op.Needs.Names(), " or ")
-		if len(op.Needs.Names()) == 6 {
+		if op.Needs == sdk.AnyScope {
 			scope = "any"
 		}
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s |\n", op.Name, op.Name, http, socket, scope, markValues(op.Doc))

@@ -13,13 +13,17 @@ const (
 	ScopeGrants
 	ScopeKill
 	ScopeAudit
+	ScopeReveal // in no preset: whoever reads personal data is named
 )
+
+// AnyScope is all of them.
+const AnyScope = ScopeReveal<<1 - 1
 
 var scopeNames = []struct {
 	s    Scope
 	name string
 }{{ScopeAuthorize, "authorize"}, {ScopeScan, "scan"}, {ScopeApprove, "approve"}, {ScopeGrants, "grants"},
-	{ScopeKill, "kill"}, {ScopeAudit, "audit"}}
+	{ScopeKill, "kill"}, {ScopeAudit, "audit"}, {ScopeReveal, "reveal"}}
 
 // Presets name the usual sets of scopes.
 var Presets = map[string]Scope{

@@ -39,9 +39,9 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), admin.Backup(),
 		admin.Restore(), configCommand(), author.Init(), author.Rules(), versionCommand())
-	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), admin.Clock(),
-		author.Scanner(), hookCommand(), connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}),
-		doctor.Command(), execrun.Command())
+	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reveal(), admin.Reload(),
+		admin.Clock(), author.Scanner(), hookCommand(),
+		connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}), doctor.Command(), execrun.Command())
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
 		append(admin.Plugins(), author.Plugins()...)...))

@@ -51,6 +51,8 @@ type Input struct {
 
 	// MaskKey gives the key of {mask} in replacements, of the text's session; nil: such masks are all alike.
 	MaskKey func() []byte
+	// TokenKey gives the key of {token} in replacements; nil: the text has no session, and gets [{kind}] instead.
+	TokenKey func() []byte
 
 	// Hits are the places where the scanner's own triggers occur, by offset, when HitsComplete says that these are all:
 	// then it need not look elsewhere. They are valid until Scan returns.

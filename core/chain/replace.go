@@ -20,8 +20,8 @@ const (
 
 // fill writes what stands in for each finding, from the template of its action: {kind}; {mask}, a keyed hash, the same
 // for the same value in a session, in whatever spelling; {format}, the value with asterisks for all but its separators
-// and its last four letters and digits. text lies at the offset at of what the findings' offsets are of. The findings
-// are in order.
+// and its last four letters and digits; {token}, which Reveal reads. text lies at the offset at of what the findings'
+// offsets are of. The findings are in order.
 func (in *Input) fill(text string, at int, found []sdk.Finding) {
 	for i := range found {
 		f := &found[i]
@@ -36,7 +36,7 @@ func (in *Input) fill(text string, at int, found []sdk.Finding) {
 		if f.Start >= at && f.End <= at+len(text) && f.Start < f.End {
 			value = func() string { return Decoded(text[f.Start-at : f.End-at]) }
 		}
-		form := ""
+		form, held := "", ""
 		if strings.Contains(f.Replacement, "{format}") {
 			hides := false
 			if form, hides = formatted(value()); !hides || followed(found[i+1:], f.End) {
@@ -44,11 +44,20 @@ func (in *Input) fill(text string, at int, found []sdk.Finding) {
 				f.Replacement = plainly
 			}
 		}
+		if strings.Contains(f.Replacement, "{token}") {
+			v := value()
+			if in.TokenKey == nil || v == "" || len(v) > tokenLimit || followed(found[i+1:], f.End) {
+				f.Replacement = plainly // the token of a part would not bring the whole back
+			} else if held = token(in.TokenKey(), f.Kind, v); held == "" {
+				f.Replacement = plainly
+			}
+		}
 		mask := ""
 		if strings.Contains(f.Replacement, "{mask}") {
 			mask = in.mask(value())
 		}
-		f.Replacement = strings.NewReplacer("{kind}", f.Kind, "{mask}", mask, "{format}", form).Replace(f.Replacement)
+		f.Replacement = strings.NewReplacer("{kind}", f.Kind, "{mask}", mask, "{format}", form,
+			"{token}", held).Replace(f.Replacement)
 	}
 }
 

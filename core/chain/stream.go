@@ -87,7 +87,7 @@ type StreamResult struct {
 // two pieces.
 func (c *ScanChain) NewStream(in *Input, held int) *Stream {
 	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType, KeyID: in.KeyID,
-		MaskKey: in.MaskKey},
+		MaskKey: in.MaskKey, TokenKey: in.TokenKey},
 		held: held}
 	s.json.typed = JSONType(in.ContentType)
 	s.output.typed = s.json.typed

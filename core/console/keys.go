@@ -90,8 +90,6 @@ func presets() []preset {
 	return append(about, preset{"custom", "the scopes ticked below"})
 }
 
-var allScopes = sdk.ScopeAuthorize | sdk.ScopeScan | sdk.ScopeApprove | sdk.ScopeGrants | sdk.ScopeKill | sdk.ScopeAudit
-
 func (c *Console) listKeys(w http.ResponseWriter, r *http.Request, v *visit) {
 	page := 1
 	if p := r.URL.Query().Get("page"); p != "" {
@@ -122,7 +120,8 @@ func (c *Console) showKeys(w http.ResponseWriter, v *visit, status, page int, f 
 		}
 		return -1
 	})
-	p := keysPage{Total: len(rows), Page: page, Form: f, Open: f.further(), Presets: presets(), Scopes: allScopes.Names()}
+	p := keysPage{Total: len(rows), Page: page, Form: f, Open: f.further(), Presets: presets(),
+		Scopes: sdk.AnyScope.Names()}
 	from := min((page-1)*keysPerPage, len(rows))
 	to := min(from+keysPerPage, len(rows))
 	if page > 1 {

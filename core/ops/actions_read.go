@@ -23,7 +23,7 @@ const (
 // The scopes that read actions, and all of them.
 const (
 	readActions = sdk.ScopeAuthorize | sdk.ScopeApprove | sdk.ScopeAudit
-	anyScope    = sdk.ScopeAuthorize | sdk.ScopeScan | sdk.ScopeApprove | sdk.ScopeGrants | sdk.ScopeKill | sdk.ScopeAudit
+	anyScope    = sdk.AnyScope
 )
 
 // actionStates are the values of status that may be asked for; pending_decision and timeout are of the contract, and no

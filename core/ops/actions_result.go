@@ -74,7 +74,8 @@ func (s *Service) scanResult(r *Request, a *store.ActionRow, v exact.Value, cmd 
 	gen := s.pin()
 	defer gen.unpin()
 	in := &chain.Input{Text: v.Raw(), ToolID: a.ToolID, AgentID: a.AgentID, KeyID: r.Key.ID,
-		ContentType: "application/json", MaskKey: s.maskKey(r.Key.ID, a.AgentID, a.SessionID)}
+		ContentType: "application/json", MaskKey: s.maskKey(r.Key.ID, a.AgentID, a.SessionID),
+		TokenKey: s.tokenKey(a.AgentID, a.SessionID)}
 	res := gen.Scan.Run(r.Ctx, in)
 	out := &cmd.Result
 	out.Outcome, out.Code = res.Outcome, res.Code

@@ -50,7 +50,7 @@ func (k *KeySpec) scopes() ([]string, error) {
 		s, ok := sdk.ParseScope(name)
 		if !ok {
 			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "scopes",
-				"unknown scope %q; scopes are authorize, scan, approve, grants, kill, audit", name)
+				"unknown scope %q; scopes are authorize, scan, approve, grants, kill, audit, reveal", name)
 		}
 		set |= s
 	}

@@ -27,6 +27,7 @@ var Table = []Op{
 	{Name: "authorize", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/authorize", Body: AuthorizeBody, Decides: true, Run: typed((*Service).Authorize), Doc: "Decide whether one call may run."},
 	{Name: "govern", Socket: true, Needs: sdk.ScopeAuthorize, Body: AuthorizeBody, Decides: true, Run: typed((*Service).Govern), Doc: "Decide whether one call may run."},
 	{Name: "scan_output", Socket: true, Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Works: true, Run: typed((*Service).Scan), Doc: "Scan one output of a tool or a model, or several."},
+	{Name: "reveal", Needs: sdk.ScopeReveal, Method: "POST", Path: "/v1/reveal", Body: ScanBody, Run: typed((*Service).Reveal), Doc: "Put the values of a session's tokens back into a text."},
 	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call, or withdraw an approval."},
 	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Waits: true, Run: typed((*Service).DeferStatus), Doc: "Ask for the status of a deferred call."},
 	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask for the status of a deferred call."},

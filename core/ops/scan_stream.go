@@ -220,7 +220,8 @@ func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *s
 		gen: s.pin(), size: scanStreamSize + namesSize(key.ID, in)}
 	st.pinned = true
 	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, KeyID: st.key,
-		ContentType: st.content, MaskKey: s.maskKey(st.key, st.agent, st.session)}, t.set.held)
+		ContentType: st.content, MaskKey: s.maskKey(st.key, st.agent, st.session),
+		TokenKey: s.tokenKey(st.agent, st.session)}, t.set.held)
 	if t.byKey == nil {
 		t.byKey = map[string]map[streamName]*scanStream{}
 	}

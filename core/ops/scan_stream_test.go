@@ -50,7 +50,9 @@ type failing struct {
 }
 
 func (f *failing) Commit(ctx context.Context, cmd store.Command) error {
-	if _, scan := cmd.(*store.Scanned); scan && f.fail.Load() {
+	_, scan := cmd.(*store.Scanned)
+	note, is := cmd.(*store.Note)
+	if (scan || is && note.Type == "tokens_revealed") && f.fail.Load() {
 		return sdk.Errf(sdk.CodeAuditUnavailable, "nothing can be written")
 	}
 	return f.Store.Commit(ctx, cmd)

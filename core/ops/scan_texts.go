@@ -101,7 +101,8 @@ func (s *Service) scanTexts(r *Request, in *wire.ScanRequest, c *chain.ScanChain
 				maxListed)}
 		default:
 			t.res = c.RunIn(r.Ctx, &chain.Input{Text: t.text, ToolID: t.tool, AgentID: in.AgentID, KeyID: r.Key.ID,
-				ContentType: t.content, Whole: t.json, Turn: r.turn, MaskKey: s.maskKey(r.Key.ID, in.AgentID, in.SessionID)}, left)
+				ContentType: t.content, Whole: t.json, Turn: r.turn, MaskKey: s.maskKey(r.Key.ID, in.AgentID, in.SessionID),
+				TokenKey: s.tokenKey(in.AgentID, in.SessionID)}, left)
 			listed += len(t.res.Findings) + len(t.res.Shadow)
 		}
 	}

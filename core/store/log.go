@@ -7,5 +7,6 @@ var RecordTypes = []string{"action_result", "auth_failed", "clock_believed", "cl
 	"defer_resolved", "defer_signed", "grant_added", "grant_consumed", "grant_revoked", "key_created", "key_revoked",
 	"kill", "operator_added", "plugin_resumed", "plugin_state", TypeRestored, "retention_trimmed", "scan",
 	SubscriberDeadLetter,
-	SubscriberDropped, SubscriberGap, SubscriberPaused, SubscriberReplay, SubscriberResumed, "unanswered", "unkill",
+	SubscriberDropped, SubscriberGap, SubscriberPaused, SubscriberReplay, SubscriberResumed, "tokens_revealed",
+	"unanswered", "unkill",
 	"voided", "withheld"}

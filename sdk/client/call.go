@@ -50,6 +50,7 @@ var (
 	opStart       = operation{"start action", "POST", "/v1/actions/{id}/start", "", withKey}
 	opResult      = operation{"result of action", "POST", "/v1/actions/{id}/result", "", withKey}
 	opAnswer      = operation{"action approval", "POST", "/v1/actions/{id}/approval", "", withKey}
+	opReveal      = operation{"reveal", "POST", "/v1/reveal", "", always}
 	opWhoami      = operation{"whoami", "GET", "/v1/whoami", "", always}
 	opEvents      = operation{"events of action", "GET", "/v1/actions/{id}/events", "", always}
 	opGate        = operation{"gate decide", "POST", "/v1/gate/decide", "", withKey}

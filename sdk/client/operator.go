@@ -307,3 +307,21 @@ func (c *Client) KillList(ctx context.Context) ([]wire.Killed, error) {
 		}
 	}
 }
+
+// Reveal puts the values of a session's tokens back into a text. The agent and the session are those of the scan that
+// made the tokens. Over HTTP only; needs scope reveal. Tokens of other sessions stay, and are counted.
+func (c *Client) Reveal(ctx context.Context, in wire.RevealRequest) (*wire.RevealResponse, error) {
+	b := newBody()
+	b.str("agent_id", in.AgentID)
+	b.str("session_id", in.SessionID)
+	b.w.Str("text", in.Text)
+	body, err := b.bytes()
+	if err != nil {
+		return nil, err
+	}
+	out := new(wire.RevealResponse)
+	if _, err := c.ask(ctx, &request{op: opReveal, body: body}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

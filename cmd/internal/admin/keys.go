@@ -66,7 +66,8 @@ func keysCreate() *cobra.Command {
 	t.bind(cmd)
 	out.Bind(cmd)
 	cmd.Flags().StringVar(&in.Preset, "preset", "", "agent, approver, auditor or operator (default agent)")
-	cmd.Flags().StringSliceVar(&in.Scopes, "scopes", nil, "instead of a preset: authorize,scan,approve,grants,kill,audit")
+	cmd.Flags().StringSliceVar(&in.Scopes, "scopes", nil,
+		"instead of a preset: authorize,scan,approve,grants,kill,audit,reveal")
 	cmd.Flags().StringSliceVar(&in.Agents, "agents", nil, "globs of the agents it covers (default every agent)")
 	cmd.Flags().StringVar(&in.Environment, "environment", "", "a word of yours, such as production")
 	cmd.Flags().StringVar(&in.Note, "note", "", "a note")

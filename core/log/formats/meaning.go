@@ -36,12 +36,13 @@ type kind struct {
 
 // kinds has every type of record that core/store writes.
 var kinds = map[string]kind{
-	"decision":      {"Call decided", "decision", info, unstated, anAPI("Authorize")},
-	"withheld":      {"Permit withheld because a kill overtook it", "decision", low, failure, anAPI("Withhold")},
-	"voided":        {"Change taken back that was answered with a denial", "decision", high, success, anEntity(11, "what")},
-	"unanswered":    {"Records whose requests were denied", "decision", high, failure, aLog(other, "Mark unanswered")},
-	"action_result": {"Action ended", "action", info, unstated, anAPI("Report result")},
-	"scan":          {"Text scanned", "scan", info, unstated, aScan},
+	"decision":        {"Call decided", "decision", info, unstated, anAPI("Authorize")},
+	"withheld":        {"Permit withheld because a kill overtook it", "decision", low, failure, anAPI("Withhold")},
+	"tokens_revealed": {"Values of tokens revealed", "scan", medium, success, anAPI("Reveal")},
+	"voided":          {"Change taken back that was answered with a denial", "decision", high, success, anEntity(11, "what")},
+	"unanswered":      {"Records whose requests were denied", "decision", high, failure, aLog(other, "Mark unanswered")},
+	"action_result":   {"Action ended", "action", info, unstated, anAPI("Report result")},
+	"scan":            {"Text scanned", "scan", info, unstated, aScan},
 
 	"defer_created":  {"Approval asked for", "approval", low, pending, anApproval(1)},
 	"defer_signed":   {"Approval signed", "approval", info, success, anApproval(3)},

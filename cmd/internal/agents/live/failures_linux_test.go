@@ -86,9 +86,12 @@ var failures = []struct {
 	}},
 	{"another user's gateway", func(t *testing.T, g *gateway) func(*hookfile.File) {
 		return func(f *hookfile.File) {
-			nobody := uint32(65534)
-			f.SocketOwner = &nobody
+			other := uint32(12345)
+			f.SocketOwner = &other
 		}
+	}},
+	{"program of exec missing", func(*testing.T, *gateway) func(*hookfile.File) {
+		return func(f *hookfile.File) { f.Wrap = "/run/yett/none" }
 	}},
 	{"key revoked", func(t *testing.T, g *gateway) func(*hookfile.File) {
 		out, err := exec.Command(yett, "keys", "revoke", g.id, "--data", g.data()).CombinedOutput()
