@@ -150,7 +150,7 @@ type Approval struct {
 	Priority     string          `json:"priority,omitempty"`
 	Call         json.RawMessage `json:"call" doc:"The canonical call that was hashed, with secrets masked."`
 	Digest       string          `json:"digest,omitempty" doc:"It identifies the call with its current arguments. Send it with an approval. It is absent if members of the call are left out, and while the call is being changed."`
-	Note         string          `json:"agent_note,omitempty" doc:"What the agent said about this call, in its own words, with secrets masked. Nothing checks whether it is true. It comes from the request that began the wait, and never changes."`
+	Note         string          `json:"agent_note,omitempty" doc:"What the agent said about this call, in its own words, with secrets masked. Nothing checks whether it is correct. It comes from the request that began the wait, and never changes."`
 	NoteWithheld *Withheld       `json:"agent_note_withheld,omitempty" doc:"Why the agent's note is not shown, if it had one that could not be masked."`
 	Modified     bool            `json:"modified,omitempty" doc:"true if an approver has changed the arguments."`
 	Omitted      []string        `json:"call_omitted,omitempty" doc:"The members of \"call\" that are left out because they are too long for a list. The operation approval_get returns them."`
