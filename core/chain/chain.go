@@ -49,9 +49,9 @@ type Input struct {
 	Masking     bool   // the findings are for what we keep ourselves: such scans have places of their own
 	Turn        Turn   // among the requests that this process works on; it ends once the text is read. nil: it has none
 
-	// MaskKey gives the key of {mask} in replacements, of the text's session; nil: such masks are all alike.
+	// MaskKey gives the key of {mask} in replacements; nil: the text has no session, and gets [{kind}] instead.
 	MaskKey func() []byte
-	// TokenKey gives the key of {token} in replacements; nil: the text has no session, and gets [{kind}] instead.
+	// TokenKey is MaskKey for {token}.
 	TokenKey func() []byte
 
 	// Hits are the places where the scanner's own triggers occur, by offset, when HitsComplete says that these are all:

@@ -32,29 +32,32 @@ func (in *Input) fill(text string, at int, found []sdk.Finding) {
 			f.Replacement = "[" + f.Kind + "]"
 			continue
 		}
-		value := func() string { return "" }
+		spelled := ""
 		if f.Start >= at && f.End <= at+len(text) && f.Start < f.End {
-			value = func() string { return Decoded(text[f.Start-at : f.End-at]) }
+			spelled = text[f.Start-at : f.End-at]
 		}
 		form, held := "", ""
 		if strings.Contains(f.Replacement, "{format}") {
 			hides := false
-			if form, hides = formatted(value()); !hides || followed(found[i+1:], f.End) {
+			if form, hides = formatted(Decoded(spelled)); !hides || followed(found[i+1:], f.End) {
 				// what touches is one span, where the first's template must not show what the others hide
 				f.Replacement = plainly
 			}
 		}
 		if strings.Contains(f.Replacement, "{token}") {
-			v := value()
-			if in.TokenKey == nil || v == "" || len(v) > tokenLimit || followed(found[i+1:], f.End) {
+			if in.TokenKey == nil || spelled == "" || len(spelled) > tokenLimit || followed(found[i+1:], f.End) {
 				f.Replacement = plainly // the token of a part would not bring the whole back
-			} else if held = token(in.TokenKey(), f.Kind, v); held == "" {
+			} else if held = token(in.TokenKey(), f.Kind, spelled); held == "" {
 				f.Replacement = plainly
 			}
 		}
 		mask := ""
-		if strings.Contains(f.Replacement, "{mask}") {
-			mask = in.mask(value())
+		switch {
+		case !strings.Contains(f.Replacement, "{mask}"):
+		case in.MaskKey == nil:
+			f.Replacement = plainly
+		default:
+			mask = in.mask(Decoded(spelled))
 		}
 		f.Replacement = strings.NewReplacer("{kind}", f.Kind, "{mask}", mask, "{format}", form,
 			"{token}", held).Replace(f.Replacement)
@@ -74,11 +77,8 @@ func followed(found []sdk.Finding, end int) bool {
 	return false
 }
 
-// mask is the keyed hash of a value. Without a key it says nothing.
+// mask is the keyed hash of a value.
 func (in *Input) mask(value string) string {
-	if in.MaskKey == nil {
-		return "--------"
-	}
 	h := hmac.New(sha256.New, in.MaskKey())
 	h.Write([]byte(value))
 	return hex.EncodeToString(h.Sum(nil)[:4])

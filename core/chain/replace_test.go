@@ -86,7 +86,7 @@ func TestMask(t *testing.T) {
 	if other := mask("mail a@b.example now", "a@b.example", "s2"); other == first {
 		t.Error("two sessions have one mask")
 	}
-	if got := one(t, "x abc z", "{mask}", nil, "abc"); got != "x -------- z" {
+	if got := one(t, "x abc z", "<{mask}>", nil, "abc"); got != "x [CARD] z" {
 		t.Error(got)
 	}
 }

@@ -1,11 +1,13 @@
 package chain
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"strings"
 )
 
@@ -25,44 +27,55 @@ func part(key []byte, texts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// token is a value in a form that only the session's key reads. The nonce is a hash of the value, as in RFC 5297 (with
-// HMAC-SHA-256 in CMAC's place): so the same value has the same token, and a token that was changed has none. "" stands
-// for no token.
-func token(key []byte, kind, value string) string {
-	nonce := part(part(key, "nonce"), kind, value)[:tokenNonce]
+// sealer makes and reads the tokens of one session.
+type sealer struct {
+	nonce []byte
+	block cipher.Block
+}
+
+func newSealer(key []byte) (*sealer, error) {
+	block, err := aes.NewCipher(part(key, "cipher"))
+	return &sealer{part(key, "nonce"), block}, err
+}
+
+// seal is a value in a form that only the session's key reads. The nonce is a hash of the value, as in RFC 5297 (with
+// HMAC-SHA-256 in CMAC's place): so the same value has the same token, and a token that was changed has none.
+func (s *sealer) seal(kind, value string) string {
+	nonce := part(s.nonce, kind, value)[:tokenNonce]
 	data := append(nonce, value...)
-	if !crypt(key, nonce, data[tokenNonce:]) {
-		return ""
-	}
+	cipher.NewCTR(s.block, nonce).XORKeyStream(data[tokenNonce:], data[tokenNonce:])
 	return "[" + kind + "#" + base64.RawURLEncoding.EncodeToString(data) + "]"
 }
 
-// untoken reads the inside of a token.
-func untoken(key []byte, kind, text string) (value string, ok bool) {
+// open reads the inside of a token.
+func (s *sealer) open(kind, text string) (value string, ok bool) {
 	data, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(data) < tokenNonce {
+	if err != nil || len(data) < tokenNonce || len(data) > tokenNonce+tokenLimit {
 		return "", false
 	}
-	nonce := data[:tokenNonce]
-	if !crypt(key, nonce, data[tokenNonce:]) {
-		return "", false
-	}
+	cipher.NewCTR(s.block, data[:tokenNonce]).XORKeyStream(data[tokenNonce:], data[tokenNonce:])
 	value = string(data[tokenNonce:])
-	return value, hmac.Equal(nonce, part(part(key, "nonce"), kind, value)[:tokenNonce])
+	return value, hmac.Equal(data[:tokenNonce], part(s.nonce, kind, value)[:tokenNonce])
 }
 
-// crypt writes data in the other form: encrypted or plain. Without a cipher it leaves data as it is, and says so.
-func crypt(key, nonce, data []byte) bool {
-	block, err := aes.NewCipher(part(key, "cipher"))
-	if err == nil {
-		cipher.NewCTR(block, nonce).XORKeyStream(data, data)
+// token is a value's token, "" if there is none.
+func token(key []byte, kind, value string) string {
+	s, err := newSealer(key)
+	if err != nil {
+		return ""
 	}
-	return err == nil
+	return s.seal(kind, value)
 }
 
-// Reveal puts the values of a session's tokens back into a text, escaped where the text is JSON. It counts the tokens
-// that the key has read, and those that it has not: tokens of another session, or changed ones, stay as they are.
-func Reveal(key []byte, text string) (out string, revealed, unknown int) {
+// Reveal puts the values of a session's tokens back into a text, as they were spelled where they were found. In a text
+// that is JSON, a value that would break its string is escaped. Reveal counts the tokens that the key has read, and
+// those that it has not: tokens of another session, or changed ones, stay as they are. An error is ctx's, or says that
+// there is no cipher.
+func Reveal(ctx context.Context, key []byte, text string) (out string, revealed, unknown int, err error) {
+	s, err := newSealer(key)
+	if err != nil {
+		return "", 0, 0, err
+	}
 	asJSON := isJSON(text, false)
 	var b strings.Builder
 	for {
@@ -78,12 +91,15 @@ func Reveal(key []byte, text string) (out string, revealed, unknown int) {
 			text = text[1:]
 			continue
 		}
-		value, ok := untoken(key, kind, data)
+		if err := ctx.Err(); err != nil {
+			return "", 0, 0, err
+		}
+		value, ok := s.open(kind, data)
 		switch {
 		case !ok:
 			unknown++
 			value = text[:size]
-		case asJSON:
+		case asJSON && !json.Valid([]byte(`"`+value+`"`)):
 			value = quoted(value)
 			value = value[1 : len(value)-1]
 			fallthrough
@@ -94,7 +110,7 @@ func Reveal(key []byte, text string) (out string, revealed, unknown int) {
 		text = text[size:]
 	}
 	b.WriteString(text)
-	return b.String(), revealed, unknown
+	return b.String(), revealed, unknown, nil
 }
 
 // tokenAt reads what a text begins with, if it has a token's form.

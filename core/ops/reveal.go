@@ -26,8 +26,15 @@ func (s *Service) Reveal(r *Request, in *wire.RevealRequest) (*wire.RevealRespon
 	if key == nil {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "session_id", "session_id is empty: tokens belong to a session")
 	}
+	if kill := s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, ""); kill != nil {
+		return nil, sdk.Errf(sdk.CodeKeyKilled, "a kill of scope %s covers the key %q, the agent or the session: until it "+
+			"is undone no token is revealed", kill.Scope, r.Key.Name)
+	}
 	out := &wire.RevealResponse{}
-	out.Text, out.Revealed, out.Unknown = chain.Reveal(key(), in.Text)
+	var err error
+	if out.Text, out.Revealed, out.Unknown, err = chain.Reveal(r.Ctx, key(), in.Text); err != nil {
+		return nil, err
+	}
 	if out.Revealed+out.Unknown == 0 {
 		return out, nil
 	}

@@ -119,8 +119,12 @@ func keptReceipts(shown []wire.Receipt, rs []chain.Receipt) []wire.Receipt {
 	return out
 }
 
-// maskKey gives the key of the masks in a session: values that are masked alike in it tell nothing about another one.
+// maskKey gives the key of the masks in a session, nil where there is none: values that are masked alike in one session
+// tell nothing about another one.
 func (s *Service) maskKey(key, agent, session string) func() []byte {
+	if session == "" {
+		return nil
+	}
 	return func() []byte { return keyed(s.set.Pepper, "masks\x00"+key+"\x00"+agent+"\x00"+session) }
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -89,6 +90,13 @@ func TestReveal(t *testing.T) {
 	}
 	if got := ask(may, "a", ""); got != "invalid_field" {
 		t.Errorf("without a session: %s", got)
+	}
+	kill := &store.KillSwitch{Kill: store.Kill{Scope: store.KillKey, Target: may.Key.ID, By: "boss"}, By: admin}
+	if err := b.store.Commit(t.Context(), kill); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(may, "a", "s"); got != "key_killed" {
+		t.Errorf("a killed key: %s", got)
 	}
 	var records []string
 	if err := b.store.Records(1, func(_ uint64, record []byte) error {

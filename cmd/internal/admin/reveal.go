@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,18 @@ import (
 
 // revealMost is how many bytes of a text are read: the largest scan body that a server may take.
 const revealMost = 256 << 20
+
+// invalidUTF8 is where a text is not UTF-8, -1 if it is.
+func invalidUTF8(text []byte) int {
+	for at := 0; at < len(text); {
+		r, n := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && n == 1 {
+			return at
+		}
+		at += n
+	}
+	return -1
+}
 
 // Reveal is `yett reveal`: the values of a session's tokens, for whoever may read them.
 func Reveal() *cobra.Command {
@@ -43,6 +56,9 @@ func Reveal() *cobra.Command {
 				}
 				if len(text) > revealMost {
 					return fmt.Errorf("the text on stdin has more than %d bytes: send a part of it", revealMost)
+				}
+				if at := invalidUTF8(text); at >= 0 {
+					return fmt.Errorf("the text on stdin is not UTF-8 at byte %d: send text alone", at)
 				}
 				in.Text = string(text)
 			}

@@ -148,10 +148,11 @@ func (f *flags) request(cmd *cobra.Command, name string, o Options) (*Request, e
 	if r.Command, err = command(); err != nil {
 		return nil, err
 	}
+	r.Program, err = program()
 	if cmd.Flags().Changed("wrap") {
 		path := ""
 		if f.wrap {
-			path, err = program()
+			path = r.Program
 		}
 		r.Wrap = &path
 	}

@@ -35,6 +35,7 @@ type Request struct {
 	Group   int           // the group that may read the hook's file; -1 for none
 	Gateway Gateway       // nil if none on this machine was named
 	Given   hookfile.File // what replaces members of the hook's file
+	Program string        // the program that runs exec, if commands are wrapped already and Wrap is nil
 	Wrap    *string       // the program in which shell commands are wrapped, "" for none; nil leaves it as it is
 	NoKey   bool          // the gateway maps the agent's user to a key
 	Host    string        // this machine, for the name of a new key

@@ -49,8 +49,11 @@ func (s site) wantedHook(ctx context.Context, r *Request) (*wantedFile, error) {
 	if r.Given.Servers != nil {
 		w.Servers = r.Given.Servers
 	}
-	if r.Wrap != nil {
+	switch {
+	case r.Wrap != nil:
 		w.Wrap = *r.Wrap
+	case w.Wrap != "" && r.Program != "": // the hooks move to this program, and so does exec
+		w.Wrap = r.Program
 	}
 	if w.Wrap != "" {
 		if err := s.trusted(w.Wrap, r.UID); err != nil {

@@ -50,7 +50,8 @@ func ways(s site) []Way {
 
 // WrapWay is what wrapping shell commands opens. Users of Claude Code have seen it (anthropics/claude-code 65393).
 var WrapWay = Way{"The agent matches its user's own rules against the wrapped command, so rules about shell commands " +
-	"match nothing. In a sandbox of the agent's own, a wrapped command may not reach the gateway: its output is withheld.",
+	"match nothing. In a sandbox of the agent's own, a wrapped command may not reach the gateway: its output is " +
+	"withheld. A command that is written to print past the scanners can.",
 	"Write what they deny into the gateway's rules. Connect with --wrap=false if you need them."}
 
 // closedHere says whether managed hooks close a gap.

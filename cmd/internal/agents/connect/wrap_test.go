@@ -17,7 +17,7 @@ import (
 // and that an undo leaves no tickets.
 func TestWrap(t *testing.T) {
 	b := newBench(t, hook.Cline, User)
-	before := b.snapshot()
+	before := ""
 	held := func() string {
 		t.Helper()
 		f, err := hookfile.Parse([]byte(b.read(b.site().hookFile())))
@@ -26,6 +26,8 @@ func TestWrap(t *testing.T) {
 		}
 		return f.Wrap
 	}
+	b.program("bin/new")
+	before = b.snapshot()
 	program, none := b.path("bin/yett"), ""
 	b.r.Wrap = &program
 	if res := b.connect(); held() != program || res.Open[len(res.Open)-1] != WrapWay {
@@ -34,6 +36,9 @@ func TestWrap(t *testing.T) {
 	b.r.Wrap = nil
 	if b.connect(); held() != program {
 		t.Errorf("connected again: wrapped in %q", held())
+	}
+	if b.r.Program = b.path("bin/new"); b.connect().Hook != "changed" || held() != b.r.Program {
+		t.Errorf("connected by another program: wrapped in %q", held())
 	}
 	if _, err := wrap.Issue(b.site().hookFile(), wrap.Ticket{Command: "x", Tool: "t"}); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 	"github.com/yett-dev/yett/sdk/client"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -85,7 +86,7 @@ func (d *Doctor) Run(ctx context.Context) ([]Line, error) {
 		d.say(Warn, "Run the gateway as another user than the agent.",
 			"advisory: the gateway runs as the agent's user, who can reach its admin socket and its data")
 	}
-	d.wraps(file)
+	d.wraps(path, file)
 	switch answers := d.gateway(ctx, file); {
 	case d.NoProbe:
 	case answers:
@@ -136,12 +137,24 @@ func (d *Doctor) installed() (path string, err error) {
 }
 
 // wraps says what becomes of the output of shell commands.
-func (d *Doctor) wraps(file *hookfile.File) {
+func (d *Doctor) wraps(path string, file *hookfile.File) {
 	if file.Wrap == "" {
 		return
 	}
 	if err := connect.Trusted(d.Agent, d.Places, file.Wrap, d.UID); err != nil {
 		d.say(Fail, "Run `yett connect "+string(d.Agent)+" --wrap` again.", "shell commands cannot be wrapped: %v", err)
+		return
+	}
+	if why := hook.NoWrap(d.Agent); why != "" {
+		d.say(Fail, "Run `yett connect "+string(d.Agent)+" --wrap=false`.", "shell commands cannot be wrapped: %s", why)
+		return
+	}
+	id, err := wrap.Issue(path, wrap.Ticket{Command: ":", Shell: "sh", Tool: "yett.doctor/probe"})
+	if err == nil {
+		_, err = wrap.Take(path, id, time.Now())
+	}
+	if err != nil {
+		d.say(Fail, "Mend that: until then no shell command runs.", "shell commands cannot be wrapped: %v", err)
 		return
 	}
 	d.say(OK, "", "shell commands are run by %s exec", file.Wrap)

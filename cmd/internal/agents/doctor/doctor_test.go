@@ -13,6 +13,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
 	"github.com/yett-dev/yett/cmd/internal/agents/model"
+	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
 )
 
 func TestTimeOf(t *testing.T) {
@@ -64,6 +65,8 @@ func TestChecks(t *testing.T) {
 		{"wraps", func(f *hookfile.File) { f.Wrap = me }, true, map[Status]string{OK: me + " exec", Open: "matches its user's own"}},
 		{"wraps in nothing", func(f *hookfile.File) { f.Wrap = "/opt/none/yett" }, true,
 			map[Status]string{Fail: "shell commands cannot be wrapped"}},
+		{"wraps with open tickets", func(f *hookfile.File) { f.Wrap = me }, true,
+			map[Status]string{Fail: "is open to others"}},
 		{"another agent's", func(f *hookfile.File) { f.Agent = "codex" }, true, map[Status]string{Fail: "is the file of codex"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -86,6 +89,11 @@ func TestChecks(t *testing.T) {
 					t.Fatal(err)
 				}
 				write(t, own, string(text))
+			}
+			if row.name == "wraps with open tickets" {
+				if err := os.Mkdir(wrap.Tickets(own), 0o755); err != nil {
+					t.Fatal(err)
+				}
 			}
 			d := &Doctor{Agent: hook.Gemini, Places: connect.Places{Home: home, Etc: t.TempDir()}, UID: os.Getuid(), Command: c,
 				NoProbe: true}

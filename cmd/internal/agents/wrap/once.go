@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,8 +20,9 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// TicketLife is how long after its decision a command can begin. An agent may ask its user in between.
-const TicketLife = 10 * time.Minute
+// TicketLife is how long after its decision a command can begin: an agent may ask its user in between. A kill does not
+// reach a command that has been permitted, so it is short.
+const TicketLife = 60 * time.Second
 
 const maxTicket = 1 << 20
 
@@ -46,8 +48,8 @@ var ticketMembers = map[string]bool{"command": true, "shell": true, "tool": true
 	"dir": true, "expires": true, "digest": true}
 
 // Tickets is the directory of the tickets that belong to a hook's file. It belongs to the agent's user alone: it lies
-// beside the file where that user owns the file's directory, else (a managed file) in a directory of the user's that
-// ends with the machine's run.
+// beside the file where that user owns the file's directory, else (a managed file) below /run/user, or below the user's
+// home, which the user database names.
 func Tickets(hookFile string) string {
 	name := strings.TrimSuffix(filepath.Base(hookFile), ".json") + ".tickets"
 	dir, uid := filepath.Dir(hookFile), os.Geteuid()
@@ -56,6 +58,9 @@ func Tickets(hookFile string) string {
 	}
 	if run := fmt.Sprintf("/run/user/%d", uid); owner(run) == uid {
 		return filepath.Join(run, "yett-"+name)
+	}
+	if u, err := user.LookupId(fmt.Sprint(uid)); err == nil && owner(u.HomeDir) == uid {
+		return filepath.Join(u.HomeDir, ".cache", "yett", name)
 	}
 	return fmt.Sprintf("/tmp/yett-%d-%s", uid, name) // private refuses one that somebody else has made
 }
@@ -78,7 +83,11 @@ func Pipes(hookFile, id string) string { return filepath.Join(Tickets(hookFile),
 // Issue writes a ticket and gives its id.
 func Issue(hookFile string, t Ticket) (id string, err error) {
 	dir := Tickets(hookFile)
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) { // .cache/yett
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("cannot make the directory of tickets: %w: make it for the agent's user alone", err)
 	}
 	if err := private(dir); err != nil {
@@ -133,7 +142,7 @@ func private(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is no directory: tickets belong there; remove it", dir)
 	case !ok || int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("the directory of tickets %s belongs to another user: chown it to the agent's user", dir)
+		return fmt.Errorf("the directory of tickets %s belongs to another user: remove it", dir)
 	case info.Mode().Perm()&0o077 != 0:
 		return fmt.Errorf("the directory of tickets %s is open to others: chmod 700 it", dir)
 	}

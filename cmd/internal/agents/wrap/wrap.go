@@ -34,6 +34,9 @@ var (
 // dash, ash and ksh it runs in a child. An empty shell is any of these: the line looks for itself. A shell of another
 // kind is an error: nothing is known to keep its output apart.
 //
+// A command that is written to print past the scanners can: with functions of the names that the line uses, or by
+// writing its output in another form. What keeps an agent from that is the decision about the command.
+//
 // What the command leaves behind in the shell is not its output. Traps that it sets are muted once it is over, because
 // their output would come unscanned. A function, an alias or a PROMPT_COMMAND that it leaves behind is scanned when a
 // wrapped command calls it, and not when the agent's own lines do. A command that replaces the shell (exec) is scanned,
