@@ -13,6 +13,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/execrun"
 	"github.com/yett-dev/yett/cmd/internal/author"
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/cmd/internal/scan"
 )
 
 // run is the whole program with its surroundings handed in. It returns the exit code.
@@ -40,7 +41,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), admin.Backup(),
 		admin.Restore(), configCommand(), author.Init(), author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reveal(), admin.Reload(),
-		admin.Clock(), author.Scanner(), hookCommand(),
+		admin.Clock(), author.Scanner(), scan.Command(), hookCommand(),
 		connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}), doctor.Command(), execrun.Command())
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
