@@ -64,19 +64,21 @@ func kindLike(word string) bool {
 	})
 }
 
-// allow gives the reason for which a finding is allowed, "" if it is not. A comment within a finding is none: it came
-// with the value. from is the offset of the line.
-func (all marks) allow(f *Finding, line []Finding, from int) string {
+// allow gives the reason for which a finding is allowed, "" if it is not; marked says that a comment would allow it if
+// it had a reason. A comment within a finding is none: it came with the value. from is the offset of the line.
+func (all marks) allow(f *Finding, line []Finding, from int) (reason string, marked bool) {
 	for _, m := range all {
 		inside := false
 		for i := range line {
 			inside = inside || line[i].Start <= from+m.at && from+m.at < line[i].End
 		}
 		if m.kind == f.Kind && !inside {
-			return m.reason
+			if reason, marked = m.reason, true; reason != "" {
+				break
+			}
 		}
 	}
-	return ""
+	return reason, marked
 }
 
 // masked is what is shown of a value: how long it is.

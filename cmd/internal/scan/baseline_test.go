@@ -11,6 +11,7 @@ import (
 
 // TestBaseline: what is known stays known when lines and folders of the caller change, and nothing else is known.
 func TestBaseline(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"a": assigned(1) + "\n" + assigned(2) + "\n" + assigned(1) + "\n",
 		"sub/b": assigned(1) + "\n"})
@@ -51,6 +52,7 @@ func TestBaseline(t *testing.T) {
 // TestBaselineSaysNothing: without a key it keeps 16 bits of a value, whose hash takes long and is another one in every
 // baseline; with a key it keeps nothing that can be tried without it.
 func TestBaselineSaysNothing(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"a": assigned(1) + "\n", "b": assigned(1) + "\n", "k1": "one key, which is secret",
 		"k2": "another key, secret too"})
@@ -85,6 +87,7 @@ func TestBaselineSaysNothing(t *testing.T) {
 
 // TestBaselineSlow: the hash that can be tried is no fast one, whatever the machine.
 func TestBaselineSlow(t *testing.T) {
+	slow(t)
 	b := &baseline{salt: make([]byte, saltSize), tags: map[string]string{}}
 	tried := 0
 	used := testing.Benchmark(func(tb *testing.B) {
@@ -101,6 +104,7 @@ func TestBaselineSlow(t *testing.T) {
 
 // TestBaselineStaged: what a whole scan has written is known to a scan of the index.
 func TestBaselineStaged(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	gitIn(t, dir, "init", "-q", "-b", "main")
 	plant(t, dir, map[string]string{"sub/a": assigned(1) + "\n"})

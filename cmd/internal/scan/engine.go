@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/author/kit"
@@ -73,29 +74,37 @@ func start(ctx context.Context, all []chosen, workers int, action sdk.Action,
 	return e, nil
 }
 
-// load adds a step for each scanner.
+// load adds a step for each scanner. They are loaded at the same time: most of a short run is that.
 func (e *engine) load(ctx context.Context, all []chosen, workers int) error {
+	e.chain.Steps = make([]chain.ScanStep, len(all))
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
 	for i := range all {
-		s := &all[i]
-		spec := host.Spec{Name: s.module.Name, Code: s.module.Code, Config: s.config, Instances: workers,
-			Timeout: patience, Start: patience}
-		if !s.foreign {
-			spec.Isolation = host.Pooled
-		} else if err := admit(ctx, spec); err != nil {
-			return err
-		}
-		m, err := e.host.Load(ctx, spec)
-		if err != nil {
-			return err
-		}
-		if !m.Scans() {
-			return fmt.Errorf("%s is not a scanner: the module has no yett_scan", s.module.Name)
-		}
-		meta := m.Metadata()
-		e.chain.Steps = append(e.chain.Steps, chain.ScanStep{Name: s.module.Name, Timeout: patience, OnError: sdk.Deny,
-			Builtin: !s.foreign, Scanner: &crowd{m}, Triggers: m.Triggers(), Kinds: meta.Kinds, Stream: meta.Stream})
+		group.Go(func() { e.chain.Steps[i], errs[i] = e.step(ctx, &all[i], workers) })
 	}
-	return nil
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// step is one scanner in the chain. Ours run as a gateway runs them; another's is let in as a gateway does it.
+func (e *engine) step(ctx context.Context, s *chosen, workers int) (chain.ScanStep, error) {
+	spec := host.Spec{Name: s.module.Name, Code: s.module.Code, Config: s.config, Instances: workers,
+		Timeout: patience, Start: patience}
+	if !s.foreign {
+		spec.Isolation = host.Pooled
+	} else if err := admit(ctx, spec); err != nil {
+		return chain.ScanStep{}, err
+	}
+	m, err := e.host.Load(ctx, spec)
+	if err != nil {
+		return chain.ScanStep{}, err
+	}
+	if !m.Scans() {
+		return chain.ScanStep{}, fmt.Errorf("%s is not a scanner: the module has no yett_scan", s.module.Name)
+	}
+	meta := m.Metadata()
+	return chain.ScanStep{Name: s.module.Name, Timeout: patience, OnError: sdk.Deny, Builtin: !s.foreign,
+		Scanner: &crowd{m}, Triggers: m.Triggers(), Kinds: meta.Kinds, Stream: meta.Stream}, nil
 }
 
 // admit lets a module in as a gateway does: in a process of its own. Verdicts are kept.

@@ -182,11 +182,16 @@ func unreadable(head []byte) string {
 	return ""
 }
 
+var errInterrupted = errors.New("interrupted")
+
 // fail makes an item one that could not be scanned. What was found in it before stays found.
 func (r result) fail(err error) result {
 	var path *fs.PathError
 	if errors.As(err, &path) { // the name is said anyway
 		err = path.Err
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errInterrupted
 	}
 	r.endLine()
 	r.err = err

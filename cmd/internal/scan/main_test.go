@@ -68,6 +68,9 @@ func runIn(t *testing.T, ctx context.Context, dir string, stdin io.Reader, args 
 	root.AddCommand(Command())
 	var out, said bytes.Buffer
 	code := cli.Run(ctx, root, append([]string{"scan"}, args...), stdin, &out, &said)
+	if strings.ContainsAny(out.String()+said.String(), "\x1b\r") {
+		t.Errorf("what is no terminal gets progress: %q %q", out.String(), said.String())
+	}
 	return ran{code, out.String(), said.String()}
 }
 
@@ -84,6 +87,14 @@ func (r ran) want(t *testing.T, code int, stdout string, said ...string) {
 	}
 	if t.Failed() {
 		t.Logf("stderr:\n%s", r.err)
+	}
+}
+
+// slow leaves a test out of the quick ones: each run of the command starts a sandbox.
+func slow(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: it starts many sandboxes")
 	}
 }
 

@@ -1,7 +1,6 @@
 package scan
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -143,15 +142,16 @@ func (p *places) endLine() {
 	marks := marksOf(line)
 	for i := range p.open {
 		f := &p.open[i]
-		if reason := marks.allow(f, p.open, p.from); reason != "" {
+		reason, marked := marks.allow(f, p.open, p.from)
+		if reason != "" {
 			f.Reason = reason
 			p.allowed = append(p.allowed, *f)
-		} else {
-			p.found = append(p.found, *f)
+			continue
 		}
-	}
-	if slices.ContainsFunc(marks, func(m mark) bool { return m.reason == "" }) {
-		p.unreasoned = append(p.unreasoned, Unreasoned{p.file, p.at.line})
+		p.found = append(p.found, *f)
+		if said := len(p.unreasoned); marked && (said == 0 || p.unreasoned[said-1].Line != f.Line) {
+			p.unreasoned = append(p.unreasoned, Unreasoned{p.file, f.Line})
+		}
 	}
 	p.open = p.open[:0]
 }

@@ -31,7 +31,7 @@ func (p *progress) at(files int, bytes int64) {
 		return
 	}
 	p.last, p.shown = time.Now(), true
-	fmt.Fprintf(p.w, "\r\x1b[Kscanning: %d files, %d MB", files, bytes/1e6)
+	fmt.Fprintf(p.w, "\r\x1b[Kscanning: %s, %d MB", cli.Count(files, "file"), bytes/1e6)
 }
 
 // hide clears the line, so that something else can be printed.

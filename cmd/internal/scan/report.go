@@ -118,7 +118,7 @@ func (r *Report) summary(w io.Writer, o *options) {
 		fmt.Fprintf(w, "NOT SCANNED %s: %s\n", cli.Visible(u.File), u.Error)
 	}
 	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: the results are partial, and the files that follow were not scanned")
+		fmt.Fprintln(w, "INTERRUPTED: the results are partial: not every file was scanned")
 	}
 	parts := []string{cli.Count(len(r.Findings), "finding")}
 	for _, p := range []struct {

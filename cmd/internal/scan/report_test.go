@@ -142,6 +142,7 @@ func essentials(t *testing.T, doc string) {
 
 // TestFingerprints: a finding whose line moves is the same one to a reader of reports.
 func TestFingerprints(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	prints := func(text string) string {
 		plant(t, dir, map[string]string{"a": text})
@@ -181,7 +182,7 @@ func TestInterrupted(t *testing.T) {
 		if r.code != ExitUnscanned || strings.Contains(r.stdout, "b:1:16") {
 			t.Errorf("exit %d: %s", r.code, r.stdout)
 		}
-		for _, said := range []string{"INTERRUPTED: the results are partial", "NOT SCANNED -: context canceled",
+		for _, said := range []string{"INTERRUPTED: the results are partial", "NOT SCANNED -: interrupted",
 			"1 finding"} {
 			if !strings.Contains(r.err, said) {
 				t.Errorf("%s: stderr has no %q: %s", format, said, r.err)
@@ -248,6 +249,7 @@ func TestUnsettled(t *testing.T) {
 
 // TestSettings: scanners get their settings by name, and a module of somebody else's runs beside ours or alone.
 func TestSettings(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	module, err := os.ReadFile("../../../scanners/secrets/secrets.wasm")
 	must(t, err)
@@ -260,9 +262,6 @@ func TestSettings(t *testing.T) {
 		run(t, dir, "", append(append(args, alone...), "a")...).want(t, 0, "")
 	}
 	run(t, dir, "", "--scanner", "secrets", "a").want(t, 1, found("a", 1, 1))
-	if testing.Short() { // to let a module in takes a process and seconds
-		return
-	}
 	foreign := strings.Replace(found("a", 1, 1), "(secrets", "(own", 1)
 	run(t, dir, "", "--wasm", "own.wasm", "a").want(t, 1, foreign)
 	run(t, dir, "", "--wasm", "own.wasm", "--config", "off.yaml", "a").want(t, 0, "")
@@ -290,5 +289,18 @@ func TestUnwritten(t *testing.T) {
 			&said); code != ExitUnscanned || !strings.Contains(said.String(), "the disk is full") {
 			t.Errorf("%s: exit %d, %s", format, code, said.String())
 		}
+	}
+}
+
+// TestProgress: a terminal has one line that changes now and then, and none once the run has ended.
+func TestProgress(t *testing.T) {
+	var w bytes.Buffer
+	p := &progress{w: &w}
+	p.at(1, 2_000_000)
+	p.at(2, 3_000_000) // too soon
+	p.hide()
+	p.hide()
+	if got, want := w.String(), "\r\x1b[Kscanning: 1 file, 2 MB\r\x1b[K"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

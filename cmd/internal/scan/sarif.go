@@ -176,9 +176,17 @@ func (r *Report) sarif(w io.Writer, o *options) error {
 		return []sarifSuppression{{"external", "it is in the baseline"}}
 	})
 	add(r.Allowed, "", func(f *Finding) []sarifSuppression { return []sarifSuppression{{"inSource", f.Reason}} })
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	return enc.Encode(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+	return printJSON(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+}
+
+// printJSON writes what can be shown on a terminal too.
+func printJSON(w io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(cli.VisibleJSON(text), '\n'))
+	return err
 }
 
 // rules adds a rule for each kind that was found, and gives their places.
@@ -220,10 +228,5 @@ func (r *Report) json(w io.Writer) error {
 	if r.Unscanned == nil {
 		r.Unscanned = []Unscanned{}
 	}
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(cli.VisibleJSON(text), '\n'))
-	return err
+	return printJSON(w, r)
 }

@@ -241,7 +241,7 @@ func (o *options) report(cmd *cobra.Command, e *engine, texts items, known *base
 	if err != nil && !errors.Is(err, errEnough) {
 		return cli.Fail(ExitUnscanned, err)
 	}
-	r.Interrupted = cut && cmd.Context().Err() != nil
+	r.Interrupted = cmd.Context().Err() != nil && (cut || len(r.Unscanned) > 0)
 	r.Complete = !r.Interrupted && len(r.Unscanned) == 0
 	if known != nil && !o.writeBaseline && r.Complete {
 		r.Gone = known.gone()

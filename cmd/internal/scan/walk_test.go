@@ -103,6 +103,7 @@ func TestSwapped(t *testing.T) {
 
 // TestDirectoryArguments: names in a report are those that the user would type.
 func TestDirectoryArguments(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"a/b/c": assigned(1) + "\n", "a/\xff\n": assigned(2) + "\n"})
 	run(t, dir, "", "a").want(t, 1, found("a/b/c", 1, 1)+`a/\xff\n`+found("", 1, 2))
@@ -114,6 +115,7 @@ func TestDirectoryArguments(t *testing.T) {
 
 // TestManyWorkers: results come in the order of the files, however many are scanned at a time.
 func TestManyWorkers(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	files := map[string]string{}
 	want := ""
@@ -180,6 +182,7 @@ func TestStaged(t *testing.T) {
 
 // TestUnmerged: a conflict cannot be scanned.
 func TestUnmerged(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	gitIn(t, dir, "init", "-q", "-b", "main")
 	commit := func(text string) {
@@ -202,6 +205,7 @@ func TestUnmerged(t *testing.T) {
 
 // TestHookIndex: a hook of git commit -a has an index of its own.
 func TestHookIndex(t *testing.T) {
+	slow(t)
 	dir := t.TempDir()
 	gitIn(t, dir, "init", "-q", "-b", "main")
 	plant(t, dir, map[string]string{"a": "x\n"})

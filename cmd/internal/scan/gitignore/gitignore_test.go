@@ -95,6 +95,17 @@ func TestLinear(t *testing.T) {
 	}
 }
 
+func FuzzMatch(f *testing.F) {
+	for _, c := range cases {
+		f.Add(c.text, c.path, c.dir)
+	}
+	f.Fuzz(func(t *testing.T, text, path string, dir bool) {
+		if ignored, said := Parse(text).Match(path, dir); ignored && !said {
+			t.Errorf("%q about %q: ignored, and nothing said", text, path)
+		}
+	})
+}
+
 // TestGit compares with git on random trees with random files .gitignore.
 func TestGit(t *testing.T) {
 	if testing.Short() {
