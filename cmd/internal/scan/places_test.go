@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -193,6 +194,14 @@ func TestCrowded(t *testing.T) {
 				t.Fatalf("finding %d: %+v", i, f)
 			}
 		}
+	}
+	var text strings.Builder
+	for i := range 1000 {
+		fmt.Fprintln(&text, assigned(i))
+	}
+	once, err := e.chain.Steps[0].Scanner.Scan(t.Context(), &chain.Input{Text: text.String()})
+	if err != nil || len(once) != 1000 {
+		t.Errorf("%d findings, %v, want 1000, each once", len(once), err)
 	}
 	if testing.Short() {
 		return

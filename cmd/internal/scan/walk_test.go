@@ -41,7 +41,7 @@ func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{
 		"secret":                 "outside",
-		"repo/.git/info/exclude": "excluded\n",
+		"repo/.git/info/exclude": "/excluded\n",
 		"repo/.git/config":       "",
 		"repo/.gitignore":        "*.log\n/build/\n!keep.log\nsub/deep/no\n",
 		"repo/a.log":             "", "repo/keep.log": "", "repo/build/x": "", "repo/excluded": "",
