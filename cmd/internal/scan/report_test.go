@@ -194,6 +194,24 @@ func TestInterrupted(t *testing.T) {
 	stop()
 }
 
+// TestCut: a run whose list of files was cut short says so, even if all that was listed was scanned.
+func TestCut(t *testing.T) {
+	e := startSecrets(t)
+	for _, cut := range []bool{false, true} {
+		ctx, stop := context.WithCancel(t.Context())
+		scanned := 0
+		interrupted, err := e.each(ctx, func(yield func(item) bool) {
+			if yield(stdin(strings.NewReader("x"))); cut {
+				stop()
+			}
+		}, 1, sdk.Low, 100, func(result) error { scanned++; return nil })
+		stop()
+		if interrupted != cut || err != nil || scanned != 1 {
+			t.Errorf("%d texts, interrupted: %t, want %t, %v", scanned, interrupted, cut, err)
+		}
+	}
+}
+
 // TestRedact: what is printed has no byte of what was found, whatever the text is cut into; a text that cannot be
 // redacted to its end says so.
 func TestRedact(t *testing.T) {
@@ -226,22 +244,27 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// TestUnsettled: a text of which a scanner does not see the end of what it has found is not scanned, whole or in
-// pieces. What was found before it is reported.
-func TestUnsettled(t *testing.T) {
-	dir := t.TempDir()
+// endless is a value whose end the scanner does not see, and a line with it.
+func endless() (value, line string) {
 	r := rand.New(rand.NewPCG(1, 2))
 	long := make([]byte, 20<<10)
 	for i := range long {
 		long[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"[r.IntN(62)]
 	}
-	bad := "Authorization: Bearer " + string(long) + "\n"
+	return string(long), "Authorization: Bearer " + string(long) + "\n"
+}
+
+// TestUnsettled: a text of which a scanner does not see the end of what it has found is not scanned, whole or in
+// pieces. What was found before it is reported.
+func TestUnsettled(t *testing.T) {
+	dir := t.TempDir()
+	long, bad := endless()
 	before := assigned(1) + "\n" + strings.Repeat("x\n", 2*pieceSize)
 	plant(t, dir, map[string]string{"short": bad, "long": before + bad, "clean": "x"})
 	run(t, dir, "", ".").want(t, 3, found("long", 1, 1), "NOT SCANNED long: scanner secrets did not run to its end",
 		"NOT SCANNED short: scanner secrets did not run to its end", "scanned 1 file")
 	redacted := run(t, dir, before+bad, "--redact", "-")
-	if redacted.code != ExitUnscanned || strings.Contains(redacted.stdout, string(long[:20])) ||
+	if redacted.code != ExitUnscanned || strings.Contains(redacted.stdout, long[:20]) ||
 		strings.Contains(redacted.stdout, value(1)) || !strings.Contains(redacted.err, "withheld") {
 		t.Errorf("exit %d, %d bytes, said %s", redacted.code, len(redacted.stdout), redacted.err)
 	}
@@ -264,11 +287,13 @@ func TestSettings(t *testing.T) {
 	run(t, dir, "", "--scanner", "secrets", "a").want(t, 1, found("a", 1, 1))
 	foreign := strings.Replace(found("a", 1, 1), "(secrets", "(own", 1)
 	run(t, dir, "", "--wasm", "own.wasm", "a").want(t, 1, foreign)
-	run(t, dir, "", "--wasm", "own.wasm", "--config", "off.yaml", "a").want(t, 0, "")
 	run(t, dir, "", "--wasm", "own.wasm", "--scanner", "secrets", "a").want(t, 1, foreign+found("a", 1, 1))
 	run(t, dir, "", "--wasm", "own.wasm", "--scanner", "secrets", "--config", "off.yaml", "a").want(t, 2, "",
 		"begin with the name of a scanner")
-	plant(t, dir, map[string]string{"bad.wasm": "not a module"})
+	_, bad := endless()
+	plant(t, dir, map[string]string{"bad.wasm": "not a module", "endless": bad})
+	run(t, dir, "", "--wasm", "own.wasm", "--set", `own.disable=["SECRET_BEARER_TOKEN"]`, "--scanner", "secrets",
+		"endless").want(t, 3, "", "NOT SCANNED endless: scanner secrets") // one that has seen it is not enough
 	run(t, dir, "", "--wasm", "bad.wasm", "a").want(t, 3, "", "bad")
 }
 
