@@ -41,8 +41,9 @@ type chosen struct {
 
 // engine is the production host with the chosen scanners in a chain. It is safe for concurrent use.
 type engine struct {
-	host  *host.Host
-	chain chain.ScanChain
+	host    *host.Host
+	chain   chain.ScanChain
+	noAllow bool // comments that allow findings do not count
 }
 
 // builtin gives a scanner that comes with us.

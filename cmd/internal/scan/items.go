@@ -139,7 +139,7 @@ const headSize = 8 << 10
 // work scans an item. What is wrong with it is in the result.
 func (e *engine) work(ctx context.Context, it item, least sdk.Severity, most int64) (res result) {
 	res = result{item: it, places: newPlaces(it.name, least)}
-	if it.skip != "" || it.err != nil {
+	if res.noAllow = e.noAllow; it.skip != "" || it.err != nil {
 		return res
 	}
 	r, size, err := it.open(ctx)

@@ -61,7 +61,8 @@ type places struct {
 
 	found, allowed []Finding
 	unreasoned     []Unreasoned
-	low            int // findings below least
+	low            int  // findings below least
+	noAllow        bool // comments do not count
 }
 
 // Unreasoned is a comment that allows nothing, because it does not say why.
@@ -139,7 +140,10 @@ func (p *places) add(f *sdk.Finding, value string) {
 func (p *places) endLine() {
 	line := p.line.String()
 	p.line.Reset()
-	marks := marksOf(line)
+	var marks marks
+	if !p.noAllow {
+		marks = marksOf(line)
+	}
 	for i := range p.open {
 		f := &p.open[i]
 		reason, marked := marks.allow(f, p.open, p.from)

@@ -140,6 +140,13 @@ func essentials(t *testing.T, doc string) {
 	}
 }
 
+// TestNoAllow: a text that somebody else has written cannot allow what is in it, where the user says so.
+func TestNoAllow(t *testing.T) {
+	text := assigned(1) + " # yett:allow SECRET_PASSWORD sample\n"
+	run(t, t.TempDir(), text, "-").want(t, 0, "", "1 allowed by comments")
+	run(t, t.TempDir(), text, "--no-allow", "-").want(t, 1, found("-", 1, 1))
+}
+
 // TestFingerprints: a finding whose line moves is the same one to a reader of reports.
 func TestFingerprints(t *testing.T) {
 	slow(t)

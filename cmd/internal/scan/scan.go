@@ -35,7 +35,7 @@ type options struct {
 	minSeverity, format, maxSize  string
 	baseline, key                 string
 	writeBaseline, redact, staged bool
-	all, show, verbose            bool
+	all, show, verbose, noAllow   bool
 	jobs                          int
 
 	least sdk.Severity
@@ -105,6 +105,7 @@ func Command() *cobra.Command {
 	fs.BoolVar(&o.redact, "redact", false, "print standard input without what is found")
 	fs.BoolVar(&o.staged, "staged", false, "scan what is staged for the next commit")
 	fs.BoolVar(&o.all, "no-ignore", false, "scan what .gitignore ignores too")
+	fs.BoolVar(&o.noAllow, "no-allow", false, "report what comments allow too, for texts that others have written")
 	fs.StringVar(&o.maxSize, "max-size", "256MiB", "largest file that is scanned")
 	fs.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0), "files that are scanned at the same time")
 	fs.BoolVar(&o.show, "show", false, "show what was found; do not use it where others read the log")
@@ -185,6 +186,7 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	if o.redact {
 		return o.redactText(cmd, e)
 	}
+	e.noAllow = o.noAllow
 	return o.report(cmd, e, texts, known)
 }
 

@@ -177,6 +177,11 @@ func TestStaged(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 		t.Error("a program of the repository's configuration ran")
 	}
+	gitIn(t, dir, "-c", "core.fsmonitor=false", "update-index", "--add", "--cacheinfo", "160000,"+blob+",module")
+	run(t, dir, "", "--staged").want(t, 1, found("x.enc", 1, 5), "1 submodule")
+	gitIn(t, dir, "-c", "core.fsmonitor=false", "update-index", "--add", "--cacheinfo", "100644,"+strings.Repeat("a",
+		40)+",lost")
+	run(t, dir, "", "--staged").want(t, 3, found("x.enc", 1, 5), "NOT SCANNED lost: git cat-file has no such blob")
 	run(t, t.TempDir(), "", "--staged").want(t, 3, "", "not a git repository")
 }
 
