@@ -195,6 +195,16 @@ func TestCrowded(t *testing.T) {
 			}
 		}
 	}
+	pieces := newPlaces("f", sdk.Low) // more than a piece, crowded all the way
+	must(t, e.scan(t.Context(), &reader{lines: 9000, nth: 2}, pieces.take))
+	for i, f := range pieces.found {
+		if f.Line != 2*(i+1) || f.value != value(f.Line) {
+			t.Fatalf("finding %d of a stream: %+v", i, f)
+		}
+	}
+	if len(pieces.found) != 4500 {
+		t.Errorf("%d of 4500 findings of a stream", len(pieces.found))
+	}
 	var text strings.Builder
 	for i := range 1000 {
 		fmt.Fprintln(&text, assigned(i))
