@@ -32,7 +32,9 @@ func assigned(t []byte, start, end int, run *bareRun) (a assignment, ok bool) {
 	a.nameStart, a.nameEnd = l, r
 	i, op := operator(t, l, r)
 	if op == 0 {
-		return a, false
+		a.start, a.end = compared(t, l)
+		a.quoted = true
+		return a, a.end > a.start
 	}
 	i = skipFill(t, i, op)
 	i = skipCall(t, i)
@@ -47,6 +49,9 @@ func operator(t []byte, l, r int) (i int, op byte) {
 	for n := 0; i < len(t) && n < 6; n++ {
 		c := t[i]
 		if c == '"' || c == '\'' || c == '`' {
+			if i > r && !closed && (t[l] == '-' || statement(t, i)) {
+				return i, ' '
+			}
 			closed = true
 		} else if c == '[' && i+1 < len(t) && isDigit(t[i+1]) {
 			for i < len(t) && t[i] != ']' && i-r < 8 {
@@ -74,6 +79,39 @@ func operator(t []byte, l, r int) (i int, op byte) {
 		return i, 0
 	}
 	return sign(t, i, closed, t[l] == '-' && i > r)
+}
+
+// statement tells whether the string that opens at t[i] ends a line of configuration: secret_key "…";
+func statement(t []byte, i int) bool {
+	j := closing(t, i, false)
+	return j > 0 && j+1 < len(t) && t[j+1] == ';'
+}
+
+// maxCompared bounds the string that stands before a name; bytes.
+const maxCompared = 150
+
+// compared finds the string to which the name that begins at t[l] is compared: "…" == name.
+func compared(t []byte, l int) (start, end int) {
+	for l > 0 && (t[l-1] == ' ' || t[l-1] == '(') {
+		l--
+	}
+	signs := 0
+	for l > 0 && signs < 3 && (t[l-1] == '=' || t[l-1] == '!') {
+		l--
+		signs++
+	}
+	for l > 0 && signs >= 2 && t[l-1] == ' ' {
+		l--
+	}
+	if signs < 2 || l < 3 || t[l-1] != '"' && t[l-1] != '\'' && t[l-1] != '`' {
+		return 0, 0
+	}
+	for i := l - 2; i >= 0 && l-i < maxCompared && t[i] != '\n'; i-- {
+		if t[i] == t[l-1] {
+			return i + 1, l - 1
+		}
+	}
+	return 0, 0
 }
 
 // sign reads the operator itself.
@@ -202,8 +240,8 @@ func skipCall(t []byte, i int) int {
 // value reads a quoted or bare value at i.
 func value(t []byte, i int, op byte, a assignment, run *bareRun) (assignment, bool) {
 	j := i
-	if j+1 < len(t) && isAlpha(t[j]) && (t[j+1] == '"' || t[j+1] == '\'') {
-		j++ // b"…", r'…'
+	if j+1 < len(t) && (isAlpha(t[j]) || t[j] == '@') && (t[j+1] == '"' || t[j+1] == '\'') {
+		j++ // b"…", r'…', @"…"
 	}
 	escaped := false
 	for j < len(t) && t[j] == '\\' && j-i < 4 {

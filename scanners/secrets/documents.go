@@ -115,35 +115,3 @@ func (s *scan) jwk(h scanner.Hit) {
 		}
 	}
 }
-
-// publishedKeys are values that documentation, samples and browsers show to everyone: FNV-1a hashes, so that they do
-// not stand here themselves.
-var publishedKeys = map[uint64]bool{
-	0xc800bf2100a21c67: true,
-	0x6acbd824bd32bbd4: true,
-	0x29a336c7244f48dd: true,
-	0x08b545962adc7d8b: true,
-	0x01f98b38d15629f6: true,
-	0x99b2726346a1e92a: true,
-	0x12113c2e6979f447: true,
-	0x828818f833257868: true,
-	0x6835e0f288832a40: true,
-	0x816cd10fdb11ead0: true,
-	0x113c8681ebde063f: true,
-	0xdb9422f1dd332dcc: true,
-	0x515cb771a4238032: true,
-	0xe754678ea2b14ef1: true,
-	0xc73f1e61952e6987: true,
-	0x294c63f8344d5df1: true,
-}
-
-// published tells whether v is a credential that everybody has.
-func published(v []byte) bool { return publishedKeys[fnv(v)] }
-
-func fnv(v []byte) uint64 {
-	h := uint64(14695981039346656037)
-	for _, c := range v {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return h
-}

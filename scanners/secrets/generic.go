@@ -25,7 +25,11 @@ var harmless = []string{
 	"status", "class", "pair", "usage", "policy", "provider", "method",
 	"source", "str", "hash", "digest", "fingerprint", "identifier", "meshing", "spec", "regex", "pattern", "param",
 	"params", "host", "port", "server", "domain", "email", "user", "username", "uid", "uuid", "timestamp", "at", "date",
-	"time", "results", "keyword", "keywords", "mode",
+	"time", "results", "keyword", "keywords", "mode", "alias", "code", "frame", "ring", "board", "up", "down",
+	"left", "right", "stone", "storetype", "word", "words", "press", "pressed", "signature", "arn", "jar",
+	"description", "hint", "message", "error", "title", "text", "help", "prompt", "rule", "rules", "validator",
+	"example", "option", "options", "issuer", "audience", "realm", "template", "config", "strength", "limit",
+	"limits", "used", "budget", "tokenizer", "model",
 }
 
 // generic judges the value of a name that speaks of a secret.
@@ -35,20 +39,77 @@ func (s *scan) generic(h scanner.Hit) {
 	}
 	s.judged = true
 	a := s.last
-	name, v := s.t[a.nameStart:a.nameEnd], s.t[a.start:a.end]
-	if v[0] == '$' || len(v) > 150 || isPublicName(name) || lastWordIn(name, harmless) {
+	name, v := trimCall(s.t[a.nameStart:a.nameEnd]), s.t[a.start:a.end]
+	if len(v) > 2 && v[0] == '{' && a.quoted {
+		s.nested(a)
+		return
+	}
+	if v[0] == '$' || len(v) > 150 || isPublicName(name) || lastWordIn(name, harmless) || published(v) {
 		return
 	}
 	switch {
-	case secretValue(v, s.set.minEntropy):
-		if !filler(v) {
+	case documented[fnv(v)]:
+		s.example(a.start, a.end)
+	case secretValue(v, s.set.minEntropy, outspoken(name)):
+		if !filler(v) && !periodic(v) {
 			s.add("GENERIC", a.start, a.end, rankGeneric, 0.6)
 		}
-	case lastWordIn(name, passwordWords) && passwordValue(v, a.quoted || a.start == a.nameEnd+1 && s.t[a.nameEnd] == '='):
-		if !filler(v) {
+	case a.quoted && outspoken(name) && signed(v):
+		if !template(v) && !filler(v) {
+			s.add("GENERIC", a.start, a.end, rankGeneric, 0.5)
+		}
+	case lastWordIn(name, passwordWords) &&
+		passwordValue(v, a.quoted, a.start == a.nameEnd+1 && s.t[a.nameEnd] == '='):
+		if !filler(v) && !periodic(v) {
 			s.add("PASSWORD", a.start, a.end, rankGeneric, 0.5)
 		}
 	}
+}
+
+// nested takes a document that stands in a string and has a generated string inside: "token": "{\"sig\": \"…\"}".
+func (s *scan) nested(a assignment) {
+	for i := a.start; i < a.end; i++ {
+		if s.t[i] != '"' && s.t[i] != '\'' {
+			continue
+		}
+		end := tokenEnd(s.t[:a.end], i+1, secretBytes)
+		if v := s.t[i+1 : end]; secretValue(v, s.set.minEntropy, true) && !filler(v) && !periodic(v) {
+			s.add("GENERIC", a.start, a.end, rankGeneric, 0.6)
+			return
+		}
+		i = max(i, end-1)
+	}
+}
+
+// trimCall takes the name of a method off that of what it sets: secret.assign("…").
+func trimCall(name []byte) []byte {
+	for _, call := range [...]string{".assign", ".set", ".equals", ".append"} {
+		if n := len(name) - len(call); n > 0 && string(name[n:]) == call {
+			return name[:n]
+		}
+	}
+	return name
+}
+
+// outspoken tells whether a name means a secret for certain: "key" may be that of a map, "auth" a kind of it.
+func outspoken(name []byte) bool {
+	var low [2 * maxName]byte
+	n := lowerInto(low[:], name)
+	for _, w := range [...]string{"token", "secret", "passw", "passphrase", "pwd", "bearer", "private", "apikey",
+		"api_key", "api-key", "api.key", "accesskey", "access_key", "access-key", "authkey", "auth_key", "seed"} {
+		if contains(low[:n], w) {
+			return true
+		}
+	}
+	return false
+}
+
+func lowerInto(low, v []byte) (n int) {
+	for _, c := range v[:min(len(v), len(low))] {
+		low[n] = lower(c)
+		n++
+	}
+	return n
 }
 
 var passwordWords = []string{"password", "passwd", "pass", "pwd", "passphrase", "pw"}
@@ -82,12 +143,10 @@ func (s *scan) strong(h scanner.Hit) bool {
 // isPublicName tells whether a name says that its value is meant to be seen.
 func isPublicName(name []byte) bool {
 	var low [2 * maxName]byte
-	n := 0
-	for _, c := range name[:min(len(name), len(low))] {
-		low[n] = lower(c)
-		n++
-	}
-	for _, w := range [...]string{"public", "pubkey", "primary", "foreign", "encrypted"} {
+	n := lowerInto(low[:], name)
+	for _, w := range [...]string{"public", "pubkey", "primary", "foreign", "encrypted", "bucket", "schema", "sequence",
+		"natural", "csrf", "xsrf", "accessor", "accessib", "forgot", "invalid", "incorrect", "missing", "required",
+		"placeholder", "jsonwebtoken", "translat"} {
 		if contains(low[:n], w) {
 			return true
 		}
@@ -120,55 +179,93 @@ func lastWordIn(name []byte, list []string) bool {
 var (
 	secretBytes   = setOf("w+/=_.~!@#$^*-")
 	passwordBytes = setOf("w+/=_.~!@#$%^*:-?&,;|")
+	brackets      = setOf("w+/=_.~!@#$%^*:-?&,;|(){}[]<>")
 )
 
-// secretValue tells whether v looks generated.
-func secretValue(v []byte, minEntropy int) bool {
+// secretValue tells whether v looks generated. sure says that its name means a secret.
+func secretValue(v []byte, minEntropy int, sure bool) bool {
 	if len(v) < 10 || len(v) > 150 {
 		return false
 	}
 	if isUUID(v) {
-		return true
+		return sure
 	}
+	signed := len(v) > 40 && string(v[1:4]) == "%3A" // a cookie with its signature, escaped: s%3A….…
 	for _, c := range v {
-		if !secretBytes[c] {
+		if !secretBytes[c] && !(c == '%' && signed) {
 			return false
 		}
 	}
 	p := profileOf(v)
+	if p.digit == 0 {
+		return len(v) >= 12 && (sure || len(v) >= 20) && entropy(v) >= minEntropy-70 && generatedWord(v, &p)
+	}
 	if len(v) >= 12 && tokenEnd(v, 0, setOf("x")) == len(v) {
 		minEntropy -= 70 // sixteen different characters cannot give more
 	}
-	return entropy(v) >= minEntropy && random(v, &p)
+	return entropy(v) >= minEntropy && random(v, &p) && !worded(v)
+}
+
+// generatedWord tells whether v, which has letters but no digits, was drawn at random.
+func generatedWord(v []byte, p *profile) bool {
+	return p.letters() >= 10 && p.letters()*8 >= len(v)*7 && gibberish(v) && readable(v)*3 < len(v)
 }
 
 // words that are a password only in examples.
 var samplePasswords = []string{"pass", "pwd", "secret", "token", "user", "admin", "test", "guest", "root", "string",
-	"null", "none", "true", "false", "hidden", "login", "field", "required", "invalid"}
+	"null", "none", "true", "false", "hidden", "login", "field", "required", "invalid", "psw", "cfg", "ctx", "str"}
 
-// passwordValue tells whether v may be a password that somebody chose: quoted, in one word, with a digit or a sign.
-func passwordValue(v []byte, quoted bool) bool {
-	if len(v) < 6 || len(v) > 64 || !quoted {
+// passwordValue tells whether v may be a password that somebody chose: in one word, with a digit or a sign, or with
+// letters as no word has them. Behind a colon or a blank, without quotes, it may be a variable as well.
+func passwordValue(v []byte, quoted, equals bool) bool {
+	if len(v) < 5 || len(v) > 64 || !filled(v, passwordBytes) && !(quoted && filled(v, brackets)) {
 		return false
 	}
-	for _, c := range v {
-		if !passwordBytes[c] && c < 0x80 {
-			return false
-		}
-	}
 	var low [64]byte
-	for i, c := range v {
-		low[i] = lower(c)
-	}
+	lowerInto(low[:], v)
 	for _, w := range samplePasswords {
 		if contains(low[:len(v)], w) {
 			return false
 		}
 	}
 	p := profileOf(v)
-	if p.letters() == 0 || p.dots > 0 || p.slashes > 0 || v[0] == '$' || v[0] == '%' || v[0] == '#' || v[0] == '@' ||
-		v[0] == ':' || v[0] == '-' {
+	if p.letters() == 0 || p.dots > 0 || p.slashes > 0 || indexByte("$%#@:-<({[", v[0]) >= 0 {
 		return false
 	}
-	return p.digit > 0 && p.letters() > 2 || p.other-p.seps > 0 || p.consonants >= 4
+	signs := p.other - p.seps
+	switch {
+	case !filled(v, passwordBytes):
+		return signs >= 3 && p.letters() >= 2 && !worded(v)
+	case signs > 0 && p.digit == 0 && worded(v):
+		return false // a sentence of one word: Required! Continue?
+	case p.letters()+p.digit < len(v)-p.other: // letters of another script
+		return false
+	case len(v) < 6 || !quoted && !equals:
+		return gibberish(v) || p.digit > 0 && signs > 0 && p.letters() > 2
+	}
+	return p.digit > 0 && p.letters() > 2 || signs > 0 || gibberish(v)
 }
+
+// signed tells whether v has so many different signs among its letters that nobody has written it as code or prose.
+func signed(v []byte) bool {
+	if len(v) < 8 || len(v) > 64 {
+		return false
+	}
+	var seen byteSet
+	signs, letters := 0, 0
+	for _, c := range v {
+		switch {
+		case isSpace(c):
+			return false
+		case isAlpha(c):
+			letters++
+		case !isDigit(c) && !seen[c]:
+			seen[c] = true
+			signs++
+		}
+	}
+	return signs >= 5 && letters > 0 && !worded(v)
+}
+
+// filled tells whether all of v is of a set.
+func filled(v []byte, set *byteSet) bool { return tokenEnd(v, 0, set) == len(v) }

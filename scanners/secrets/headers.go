@@ -58,13 +58,17 @@ func (s *scan) url(h scanner.Hit) {
 var stock = []string{
 	"password", "passwd", "pass", "pwd", "pw", "secret", "token", "test", "user", "username", "admin", "root", "guest",
 	"foo", "bar", "hunter2", "mypassword", "my-password", "my_password", "somepassword", "p4ssw0rd", "api_key", "apikey",
-	"key", "x-oauth-basic", "auth_token", "access_token", "string", "none", "null",
+	"key", "changeit", "x-oauth-basic", "auth_token", "access_token", "string", "none", "null",
 }
 
 // passwordLike tells whether v can be a password rather than a variable or a word that stands for one.
 func passwordLike(v []byte) bool {
+	word := v
+	if n := len(v) - 1; n > 0 && isDigit(v[n]) && !isDigit(v[n-1]) {
+		word = v[:n] // pass1
+	}
 	for _, w := range stock {
-		if foldEqual(v, w) {
+		if foldEqual(v, w) || foldEqual(word, w) {
 			return false
 		}
 	}

@@ -138,6 +138,14 @@ func (p *pattern) at(t []byte, hit int) (start, end int, ok bool) {
 	return start, end, ok
 }
 
+// open is what of a match is not the mark in front of it.
+func (p *pattern) open(v []byte) []byte {
+	if p.leftLen > 0 {
+		return v
+	}
+	return v[len(p.lit):]
+}
+
 // whole tells whether the pattern matches all of v.
 func (p *pattern) whole(v []byte) bool {
 	if len(v) < len(p.lit) || string(v[:len(p.lit)]) != p.lit {

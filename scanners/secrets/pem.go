@@ -3,9 +3,10 @@ package main
 import "github.com/yett-dev/yett/sdk/scanner"
 
 const (
-	leastBody = 40  // bytes of base64 that make a key
-	leastRun  = 16  // bytes of base64 in a row that make a part of one, where other things may stand beside it
-	mostGap   = 512 // bytes of other words between two such parts
+	leastBody   = 40  // bytes of base64 that make a key
+	leastRun    = 16  // bytes of base64 in a row that make a part of one, where other things may stand beside it
+	leastElided = 600 // bytes of base64 from which a key is reported even if something is left out of it
+	mostGap     = 512 // bytes of other words between two such parts
 )
 
 // pem takes a private key from its first dash to its last, body included. One whose end is not in sight is taken up to
@@ -21,7 +22,9 @@ func (s *scan) pem(h scanner.Hit) {
 		return
 	}
 	body, ending := i+5, "-----END "+label+"-----"
-	if end, ok := plainBody(t, body, ending); ok {
+	if end, ok := plainBody(t, body, ending); ok && end == 0 {
+		return
+	} else if ok {
 		s.add("PRIVATE_KEY", h.Start, h.Start+end, rankSpecial, 1)
 		return
 	}
@@ -47,6 +50,9 @@ func plainBody(t []byte, body int, ending string) (end int, ok bool) {
 	first := body
 	for first < i && isSpace(t[first]) {
 		first++
+	}
+	if size < leastElided && contains(t[body:i], "...") {
+		return 0, true // a sample with its middle left out
 	}
 	if !marks(t, i, ending) || size < leastBody || filler(t[first:min(i, first+64)]) {
 		return 0, false

@@ -36,7 +36,7 @@ func entropy(v []byte) int {
 // fillers are what people write where a secret goes. Compared with the value in lower case.
 var fillers = []string{
 	"example", "redacted", "placeholder", "changeme", "change_me", "change-me", "dummy", "insert",
-	"sample", "****", "....", "${", "$(", "{{", "}}", "<%", "%s", "%(", "#{", "enter_", "replace", "_here",
+	"sample", "****", "....", "%s", "enter_", "replace", "_here",
 	"abcdefghijklmn", "abcabcabc", "0123456789abc", "123456789012345678", "token_goes", "undefined", "...",
 }
 
@@ -83,7 +83,7 @@ func filler(v []byte) bool {
 			return true
 		}
 	}
-	if saysWord(v[:len(low)], low) {
+	if saysWord(v[:len(low)], low) || template(low) {
 		return true
 	}
 	same, longest, rising := 1, 1, 1
@@ -108,13 +108,40 @@ func filler(v []byte) bool {
 			same = 1
 		}
 	}
-	return longest >= 8 && longest*3 >= len(low) || distinct <= 3
+	return longest >= 8 && longest*3 >= len(low) || distinct <= 3 && len(low) >= 8 || distinct <= 1
 }
 
 func contains(v []byte, s string) bool {
 	for i := 0; i+len(s) <= len(v); i++ {
 		if v[i] == s[0] && string(v[i:i+len(s)]) == s {
 			return true
+		}
+	}
+	return false
+}
+
+// template tells whether something is to be filled in: ${name}, $(command), {{ name }}, <% name %>, #{name}, %(name)s.
+func template(v []byte) bool {
+	for i := 0; i+2 < len(v); i++ {
+		closing := ""
+		switch string(v[i : i+2]) {
+		case "${", "#{":
+			closing = "}"
+		case "$(", "%(":
+			closing = ")"
+		case "{{":
+			closing = "}}"
+		case "<%":
+			closing = "%>"
+		default:
+			continue
+		}
+		j := i + 2
+		for j < len(v) && (nameByte(v[j]) || indexByte(" $|:=\"'/,?!@[]", v[j]) >= 0) {
+			j++
+		}
+		if j == len(v) || string(v[j:min(len(v), j+len(closing))]) == closing {
+			return true // closed, or cut off behind a name
 		}
 	}
 	return false
@@ -179,19 +206,34 @@ func profileOf(v []byte) (p profile) {
 
 func (p *profile) letters() int { return p.lower + p.upper }
 
-// random tells whether v looks generated: letters and digits mixed as no name mixes them.
+// random tells whether v, which has digits, looks generated: letters and digits mixed as no name mixes them.
 func random(v []byte, p *profile) bool {
 	n := len(v)
 	switch {
-	case p.digit == 0:
-		// Letters only: a name is pronounceable or changes case at words.
-		return n >= 20 && p.consonants >= 5 && p.vowels*4 < n || n >= 16 && p.cases >= 4 && p.vowels*4 < n
 	case p.letters() == 0:
 		return false
 	case p.dots >= 2 || p.slashes >= 3 && p.other > 3:
 		return n >= 40 && p.turns >= n/6
+	case p.turns >= 1 && n >= 16 && p.digit*4 < n:
+		if gibberish(v) && readable(v)*3 < n {
+			return true // few digits, and letters in no order
+		}
 	}
 	return p.turns >= 3 && p.turns*9 >= n || p.turns >= 3 && p.cases >= 3 && p.turns*16 >= n
+}
+
+// periodic tells whether v repeats something of up to twelve bytes three times or more.
+func periodic(v []byte) bool {
+	for n := 1; n <= 12 && n*3 <= len(v); n++ {
+		i := n
+		for i < len(v) && lower(v[i]) == lower(v[i-n]) {
+			i++
+		}
+		if i >= n*3 && i*3 >= len(v)*2 {
+			return true
+		}
+	}
+	return false
 }
 
 var uuidShape = compile("<X:8>-<X:4>-<X:4>-<X:4>-<X:12>")

@@ -68,7 +68,7 @@ var tokenRules = []tokenRule{
 	{"GITLAB_AGENT_TOKEN", crit, 300, []string{"glagent-<b:50-100>"}},
 	{"GITLAB_OAUTH_SECRET", crit, 300, []string{"gloas-<b:64-100>"}},
 	{"GITLAB_TRIGGER_TOKEN", crit, 300, []string{"glptt-<b:40>"}},
-	{"GITLAB_RUNNER_TOKEN", crit, 300, []string{"GR1348941<b:20-64>", "glrt-<b:20-300>", "glrt-t<d:1>_<b:27-300>.<a:9>", "glrtr-<b:20-300>"}},
+	{"GITLAB_RUNNER_TOKEN", crit, 300, []string{"GR1348941<b:20-50>", "glrt-<b:20-300>", "glrt-t<d:1>_<b:27-300>.<a:9>", "glrtr-<b:20-300>"}},
 	{"GITLAB_SCIM_TOKEN", crit, 300, []string{"glsoat-<b:20-64>"}},
 	{"GITLAB_SESSION", crit, 300, []string{"_gitlab_session=<w:32>"}},
 	{"HARNESS_API_KEY", crit, 300, []string{"pat.<b:22>.<w:24>.<w:20>", "sat.<b:22>.<w:24>.<w:20>"}},
@@ -87,6 +87,7 @@ var tokenRules = []tokenRule{
 	{"TERRAFORM_TOKEN", crit, 350, []string{"<w:14>{.atlasv1.}<e:60-70>"}},
 	// chat and mail
 	{"DISCORD_WEBHOOK", high, 300, []string{"discord.com/api/webhooks/<d:17-20>/<b:60-80>", "discordapp.com/api/webhooks/<d:17-20>/<b:60-80>"}},
+	{"MAILCHIMP_KEY", crit, 300, []string{"<x:32>{-us}<d:1-2>"}},
 	{"MAILGUN_KEY", crit, 300, []string{"key-<x:32>", "pubkey-<x:32>"}},
 	{"SENDGRID_KEY", crit, 200, []string{"SG.<e.:66>"}},
 	{"SENDINBLUE_KEY", crit, 200, []string{"xkeysib-<x:64>-<w:16>", "xsmtpsib-<x:64>-<w:16>"}},

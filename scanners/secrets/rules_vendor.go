@@ -49,7 +49,7 @@ var vendorRules = []vendorRule{
 	{"GOCARDLESS_TOKEN", crit, 250, []string{"gocardless"}, []string{"live_<e:40>"}},
 	{"HEROKU_API_KEY", crit, 250, []string{"heroku"}, []string{"<h:36>", "<X-:36>"}},
 	{"HUBSPOT_KEY", high, 250, []string{"hubspot"}, []string{"<X-:36>", "pat-<a:3>-<h:36>"}},
-	{"IBM_CLOUD_KEY", crit, 300, []string{"ibm_cloud", "ibm-cloud", "ibm_api", "ibm-api", "iam_api", "iam-api", "softlayer", "sl_api", "slapikey", "ibm_cos", "ibm-cos", "ibm_password"}, []string{"<b:44>", "<a:64>", "<x:48>"}},
+	{"IBM_CLOUD_KEY", crit, 300, []string{"ibm_cloud", "ibm-cloud", "ibm_api", "ibm-api", "iam_api", "iam-api", "softlayer", "sl_api", "slapikey", "ibm_cos", "ibm-cos", "ibm_password", "ibmcos", "cos_hmac", "cos-hmac", "coshmac", "secret_access_key", "cloud_api", "cloud-api", "cloudapi", "cloud_iam", "cloud-iam", "sl_pass", "sl_pw", "sl_key", "sl-api", "sl-pass"}, []string{"<b:44>", "<a:64>", "<x:48>"}},
 	{"INTERCOM_KEY", high, 300, []string{"intercom"}, []string{"<e:60>"}},
 	{"JFROG_TOKEN", crit, 300, []string{"jfrog", "artifactory", "bintray", "xray"}, []string{"<a:64>", "<a:73>"}},
 	{"KRAKEN_KEY", crit, 300, []string{"kraken"}, []string{"<s_-:80-90>"}},

@@ -25,6 +25,7 @@ type task struct {
 	rule    int // index into tokenRules or vendorRules
 	pattern *pattern
 	special func(*scan, scanner.Hit)
+	whole   func(v []byte) bool // whether the checksum holds; nil: there is none
 }
 
 // engine is what init makes of the tables: for each trigger its tasks.
@@ -50,7 +51,7 @@ func newEngine() *engine {
 	for i, r := range tokenRules {
 		for _, src := range r.patterns {
 			p := compile(src)
-			add(scanner.Trigger{Literal: p.lit}, task{job: jobToken, rule: i, pattern: &p})
+			add(scanner.Trigger{Literal: p.lit}, task{job: jobToken, rule: i, pattern: &p, whole: checksums[r.kind]})
 		}
 	}
 	for i, r := range vendorRules {
@@ -89,6 +90,7 @@ type candidate struct {
 	start, end int
 	rank       uint8
 	confidence float32
+	low        bool // severity low, whatever the kind's own is
 }
 
 const (
@@ -161,7 +163,12 @@ func (s *scan) token(k task, h scanner.Hit) {
 	}
 	r := &tokenRules[k.rule]
 	v := s.t[start:end]
-	if r.entropy > 0 && (entropy(v) < r.entropy || filler(v)) || published(v) {
+	if documented[fnv(v)] {
+		s.example(start, end)
+		return
+	}
+	if r.entropy > 0 && (entropy(v) < r.entropy || filler(v) || named(k.pattern.open(v), len(k.pattern.lit))) ||
+		published(v) {
 		return
 	}
 	if end < len(s.t) && s.t[end] == '#' || end+2 < len(s.t) && string(s.t[end:end+3]) == "..." {
@@ -173,7 +180,20 @@ func (s *scan) token(k task, h scanner.Hit) {
 	if isURLKind(r.kind) {
 		start = urlStart(s.t, start)
 	}
+	if k.whole != nil && !k.whole(v) {
+		s.found = append(s.found, candidate{r.kind, start, end, rankToken, 0.3, true})
+		return
+	}
 	s.add(r.kind, start, end, rankToken, 0.95)
+}
+
+// named tells whether what stands behind a mark of so many bytes is a name in a program: words without a digit, or any
+// behind a mark so short that names begin with it.
+func named(v []byte, mark int) bool { return (mark <= 3 || digits(v) == 0) && worded(v) }
+
+// example reports what a vendor's documentation shows to everyone.
+func (s *scan) example(start, end int) {
+	s.found = append(s.found, candidate{exampleKind, start, end, rankToken, 1, true})
 }
 
 // vendor tries the shapes of a rule on the value of the name around a hit.
@@ -193,7 +213,9 @@ func (s *scan) vendor(rule int, h scanner.Hit) {
 		if !s.e.vendor[rule][i].whole(v) {
 			continue
 		}
-		if entropy(v) >= r.entropy && !filler(v) && (digits(v) > 0 || r.kind == "SIDEKIQ_SECRET") {
+		if documented[fnv(v)] {
+			s.example(s.last.start, s.last.end)
+		} else if entropy(v) >= r.entropy && !filler(v) && (digits(v) > 0 || r.kind == "SIDEKIQ_SECRET") {
 			s.add(r.kind, s.last.start, s.last.end, rankVendor, 0.8)
 		}
 		return
@@ -220,7 +242,7 @@ func (s *scan) assignmentAt(h scanner.Hit) bool {
 }
 
 func (s *scan) add(kind string, start, end int, rank uint8, confidence float32) {
-	s.found = append(s.found, candidate{kind, start, end, rank, confidence})
+	s.found = append(s.found, candidate{kind, start, end, rank, confidence, false})
 }
 
 // whole makes the scan fail if a value reaches so far behind its trigger that its end may not be in sight.
@@ -246,8 +268,17 @@ func (s *scan) emit(out *scanner.Out) {
 			continue
 		}
 		reach[c.rank] = max(reach[c.rank], c.end)
-		if name := kindNames[c.kind]; !s.set.disabled[name] {
-			out.Redact(name, c.start, c.end, c.confidence)
+		name := kindNames[c.kind]
+		if s.set.disabled[name] {
+			continue
 		}
+		f := scanner.Finding{Kind: name, Start: c.start, End: c.end, Confidence: c.confidence, Action: scanner.Redact}
+		if c.low {
+			f.Severity, f.SetSeverity = scanner.Low, true
+		}
+		if c.kind == exampleKind {
+			f.Action = scanner.Flag
+		}
+		out.Emit(f)
 	}
 }

@@ -96,7 +96,9 @@ func (s *scan) jwt(h scanner.Hit) {
 		return
 	}
 	i = tokenEnd(t, i, setOf("w=_/+-"))
-	if !filler(t[:i]) || i > 80 {
+	if documented[fnv(t[:i])] {
+		s.example(h.Start, h.Start+i)
+	} else if !filler(t[:i]) || i > 80 {
 		s.whole("JWT", i)
 		s.add("JWT", h.Start, h.Start+i, rankSpecial, 0.95)
 	}
