@@ -78,7 +78,16 @@ func operator(t []byte, l, r int) (i int, op byte) {
 		}
 		return i, 0
 	}
-	return sign(t, i, closed, t[l] == '-' && i > r)
+	return sign(t, l, i, closed, t[l] == '-' && i > r)
+}
+
+// firstOfList tells whether the string that holds the name at t[l] is the first argument of a call, or of a pair:
+// behind others it is one of many words.
+func firstOfList(t []byte, l int) bool {
+	for n := 0; l > 0 && n < 40 && (t[l-1] == '"' || t[l-1] == '\'' || t[l-1] == '\\' || isSpace(t[l-1])); n++ {
+		l--
+	}
+	return l == 0 || t[l-1] != ',' && t[l-1] != '|'
 }
 
 // statement tells whether the string that opens at t[i] ends a line of configuration: secret_key "…";
@@ -115,7 +124,7 @@ func compared(t []byte, l int) (start, end int) {
 }
 
 // sign reads the operator itself.
-func sign(t []byte, i int, closed, flag bool) (int, byte) {
+func sign(t []byte, l, i int, closed, flag bool) (int, byte) {
 	next := byte(0)
 	if i+1 < len(t) {
 		next = t[i+1]
@@ -150,7 +159,7 @@ func sign(t []byte, i int, closed, flag bool) (int, byte) {
 			return i + 2, '='
 		}
 	case ',':
-		if closed {
+		if closed && firstOfList(t, l) {
 			return i + 1, ','
 		}
 	case '(', '>':
@@ -231,10 +240,16 @@ func skipCall(t []byte, i int) int {
 	for j < len(t) && j-i < 24 && (nameByte(t[j]) || t[j] == '[' || t[j] == ']' || t[j] == ' ') {
 		j++
 	}
-	if j > i && j+1 < len(t) && t[j] == '(' && (t[j+1] == '"' || t[j+1] == '\'') {
+	if j > i && j+1 < len(t) && t[j] == '(' && (t[j+1] == '"' || t[j+1] == '\'') && !reads(t[i:j]) {
 		return j + 1
 	}
 	return i
+}
+
+// reads tells whether a call looks something up or changes it, so that its argument is not the value.
+func reads(call []byte) bool {
+	return lastWordIn(call, []string{"encode", "get", "getenv", "env", "replace", "split", "join", "find", "strip",
+		"lookup", "parameter", "property", "header", "read", "open", "load", "param", "require", "matches", "compile"})
 }
 
 // value reads a quoted or bare value at i.

@@ -55,6 +55,12 @@ func wholeMacaroon(v []byte) bool {
 	return ok && n > 60 && plain[n-34] == 6 && plain[n-33] == 32 && plain[n-35] == 0
 }
 
+// cutMacaroon tells whether a token of PyPI has its identifier, but lost its signature: it opens nothing.
+func cutMacaroon(v []byte) bool {
+	plain, _ := decodeURL64(v[len("pypi-") : len(v)-len(v[len("pypi-"):])%4])
+	return len(plain) > 50 && plain[11] == 2 && plain[12] == 36 && plain[21] == '-' && !wholeMacaroon(v)
+}
+
 // decodeURL64 decodes the alphabet for URLs, without padding.
 func decodeURL64(v []byte) (plain []byte, ok bool) {
 	std := make([]byte, len(v))

@@ -44,6 +44,9 @@ func (s *scan) generic(h scanner.Hit) {
 		s.nested(a)
 		return
 	}
+	if !a.quoted && (a.nameStart > 0 && s.t[a.nameStart-1] == ':' || speaksOf(v)) {
+		return // a:b:secret:c, or a type
+	}
 	if v[0] == '$' || len(v) > 150 || isPublicName(name) || lastWordIn(name, harmless) || published(v) {
 		return
 	}
@@ -65,6 +68,20 @@ func (s *scan) generic(h scanner.Hit) {
 		}
 	}
 }
+
+// speaksOf tells whether v has the name of what it would be, as a type has or a variable: Ed25519PrivateKey.
+func speaksOf(v []byte) bool {
+	return types.in(v[:min(len(v), 64)])
+}
+
+var types = newWordSet("token", "secret", "passw", "privatekey", "publickey", "private_key", "apikey")
+
+// algorithms are parts of the names that libraries give to methods and curves.
+var algorithms = newWordSet("sha256", "sha384", "sha512", "sha-256", "25519", "secp256", "secp384", "prime256", "hmac",
+	"aes128", "aes256", "aes-", "rsa-", "pkcs")
+
+// algorithm tells whether v names a cryptographic method.
+func algorithm(v []byte) bool { return len(v) <= 48 && algorithms.in(v) }
 
 // nested takes a document that stands in a string and has a generated string inside: "token": "{\"sig\": \"…\"}".
 func (s *scan) nested(a assignment) {
@@ -93,24 +110,11 @@ func trimCall(name []byte) []byte {
 
 // outspoken tells whether a name means a secret for certain: "key" may be that of a map, "auth" a kind of it.
 func outspoken(name []byte) bool {
-	var low [2 * maxName]byte
-	n := lowerInto(low[:], name)
-	for _, w := range [...]string{"token", "secret", "passw", "passphrase", "pwd", "bearer", "private", "apikey",
-		"api_key", "api-key", "api.key", "accesskey", "access_key", "access-key", "authkey", "auth_key", "seed"} {
-		if contains(low[:n], w) {
-			return true
-		}
-	}
-	return false
+	return meaning.in(name)
 }
 
-func lowerInto(low, v []byte) (n int) {
-	for _, c := range v[:min(len(v), len(low))] {
-		low[n] = lower(c)
-		n++
-	}
-	return n
-}
+var meaning = newWordSet("token", "secret", "passw", "passphrase", "pwd", "bearer", "private", "apikey",
+	"api_key", "api-key", "api.key", "accesskey", "access_key", "access-key", "authkey", "auth_key", "seed")
 
 var passwordWords = []string{"password", "passwd", "pass", "pwd", "passphrase", "pw"}
 
@@ -142,17 +146,13 @@ func (s *scan) strong(h scanner.Hit) bool {
 
 // isPublicName tells whether a name says that its value is meant to be seen.
 func isPublicName(name []byte) bool {
-	var low [2 * maxName]byte
-	n := lowerInto(low[:], name)
-	for _, w := range [...]string{"public", "pubkey", "primary", "foreign", "encrypted", "bucket", "schema", "sequence",
-		"natural", "csrf", "xsrf", "accessor", "accessib", "forgot", "invalid", "incorrect", "missing", "required",
-		"placeholder", "jsonwebtoken", "translat"} {
-		if contains(low[:n], w) {
-			return true
-		}
-	}
-	return false
+	return public.in(name)
 }
+
+var public = newWordSet("public", "pubkey", "primary", "foreign", "encrypted", "bucket", "schema", "sequence",
+	"natural", "csrf", "xsrf", "accessor", "accessib", "forgot", "invalid", "incorrect", "missing", "required",
+	"placeholder", "jsonwebtoken", "translat", "nexttoken", "next_token", "continuation", "clientrequest",
+	"client_request", "pagetoken", "page_token", "changetoken", "managerkey")
 
 // lastWordIn tells whether the last word of a name (by case or separator) is in a list.
 func lastWordIn(name []byte, list []string) bool {
@@ -203,7 +203,7 @@ func secretValue(v []byte, minEntropy int, sure bool) bool {
 	if len(v) >= 12 && tokenEnd(v, 0, setOf("x")) == len(v) {
 		minEntropy -= 70 // sixteen different characters cannot give more
 	}
-	return entropy(v) >= minEntropy && random(v, &p) && !worded(v)
+	return entropy(v) >= minEntropy && random(v, &p) && !worded(v) && !algorithm(v)
 }
 
 // generatedWord tells whether v, which has letters but no digits, was drawn at random.
@@ -212,8 +212,8 @@ func generatedWord(v []byte, p *profile) bool {
 }
 
 // words that are a password only in examples.
-var samplePasswords = []string{"pass", "pwd", "secret", "token", "user", "admin", "test", "guest", "root", "string",
-	"null", "none", "true", "false", "hidden", "login", "field", "required", "invalid", "psw", "cfg", "ctx", "str"}
+var samplePasswords = newWordSet("pass", "pwd", "secret", "token", "user", "admin", "test", "guest", "root", "string",
+	"null", "none", "true", "false", "hidden", "login", "field", "required", "invalid", "psw", "cfg", "ctx", "str")
 
 // passwordValue tells whether v may be a password that somebody chose: in one word, with a digit or a sign, or with
 // letters as no word has them. Behind a colon or a blank, without quotes, it may be a variable as well.
@@ -221,12 +221,8 @@ func passwordValue(v []byte, quoted, equals bool) bool {
 	if len(v) < 5 || len(v) > 64 || !filled(v, passwordBytes) && !(quoted && filled(v, brackets)) {
 		return false
 	}
-	var low [64]byte
-	lowerInto(low[:], v)
-	for _, w := range samplePasswords {
-		if contains(low[:len(v)], w) {
-			return false
-		}
+	if samplePasswords.in(v) {
+		return false
 	}
 	p := profileOf(v)
 	if p.letters() == 0 || p.dots > 0 || p.slashes > 0 || indexByte("$%#@:-<({[", v[0]) >= 0 {
@@ -253,10 +249,10 @@ func signed(v []byte) bool {
 	}
 	var seen byteSet
 	signs, letters := 0, 0
-	for _, c := range v {
+	for i, c := range v {
 		switch {
-		case isSpace(c):
-			return false
+		case isSpace(c) || c == '\\' || c == '-' && i+1 < len(v) && indexByte("9fzFZ", v[i+1]) >= 0:
+			return false // a sentence, or a regular expression
 		case isAlpha(c):
 			letters++
 		case !isDigit(c) && !seen[c]:
@@ -264,7 +260,7 @@ func signed(v []byte) bool {
 			signs++
 		}
 	}
-	return signs >= 5 && letters > 0 && !worded(v)
+	return signs >= 5 && letters >= 4 && !worded(v)
 }
 
 // filled tells whether all of v is of a set.

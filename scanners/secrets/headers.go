@@ -59,6 +59,7 @@ var stock = []string{
 	"password", "passwd", "pass", "pwd", "pw", "secret", "token", "test", "user", "username", "admin", "root", "guest",
 	"foo", "bar", "hunter2", "mypassword", "my-password", "my_password", "somepassword", "p4ssw0rd", "api_key", "apikey",
 	"key", "changeit", "x-oauth-basic", "auth_token", "access_token", "string", "none", "null",
+	"anonymous", "anoncvs",
 }
 
 // passwordLike tells whether v can be a password rather than a variable or a word that stands for one.
@@ -113,6 +114,10 @@ func (s *scan) headerValue(kind string, i int, confidence float32) {
 	t := s.around(i)
 	end := tokenEnd(t, 0, headerBytes)
 	v := t[:end]
+	if documented[fnv(v)] {
+		s.example(i, i+end)
+		return
+	}
 	if end < 10 || filler(v) || end < len(t) && (t[end] == '(' || t[end] == '[') {
 		return
 	}
@@ -130,7 +135,9 @@ func (s *scan) basic(h scanner.Hit) {
 	}
 	t := s.around(h.End)
 	end := tokenEnd(t, 0, setOf("s"))
-	if pair, ok := decodePair(t[:end]); ok && passwordLike(pair) && !filler(t[:end]) {
+	if documented[fnv(t[:end])] {
+		s.example(h.End, h.End+end)
+	} else if pair, ok := decodePair(t[:end]); ok && passwordLike(pair) && !filler(t[:end]) {
 		s.add("BASIC_AUTH", h.End, h.End+end, rankSpecial, 0.9)
 	}
 }

@@ -34,11 +34,11 @@ func entropy(v []byte) int {
 }
 
 // fillers are what people write where a secret goes. Compared with the value in lower case.
-var fillers = []string{
+var fillers = newWordSet(
 	"example", "redacted", "placeholder", "changeme", "change_me", "change-me", "dummy", "insert",
 	"sample", "****", "....", "%s", "enter_", "replace", "_here",
-	"abcdefghijklmn", "abcabcabc", "0123456789abc", "123456789012345678", "token_goes", "undefined", "...",
-}
+	"abcdefghijklmn", "abcabcabc", "0123456789abc", "123456789012345678", "token_goes", "undefined", "...", "hunter2",
+)
 
 // words are fillers so short that one generated value in fifteen thousand has one by chance.
 var words = []string{"xxxx", "your", "todo"}
@@ -78,12 +78,7 @@ func filler(v []byte) bool {
 	for _, c := range v[:min(len(v), len(buf))] {
 		low = append(low, lower(c))
 	}
-	for _, f := range fillers {
-		if contains(low, f) {
-			return true
-		}
-	}
-	if saysWord(v[:len(low)], low) || template(low) {
+	if fillers.in(low) || saysWord(v[:len(low)], low) || template(low) {
 		return true
 	}
 	same, longest, rising := 1, 1, 1

@@ -5,7 +5,8 @@ package main
 // exampleKind is the kind of a value from a vendor's documentation: low, and left in place, since it opens nothing.
 const exampleKind = "DOCUMENTED_EXAMPLE"
 
-// documented are the sample credentials that AWS, Stripe, Slack, Azure's storage emulator and jwt.io show.
+// documented are the sample credentials that AWS, Stripe, Slack, Azure's storage emulator, jwt.io and the RFCs
+// on HTTP authentication and OAuth show.
 var documented = map[uint64]bool{
 	0x0e627699b98376d0: true,
 	0x7da4539f17de7061: true,
@@ -19,6 +20,13 @@ var documented = map[uint64]bool{
 	0x2e2380ac3dc2ea0b: true,
 	0x8b8af47167475bcc: true,
 	0xbdfe31cdb75eb895: true,
+	0x846b2a1e2fad7fcb: true,
+	0xecc1a4474851bc28: true,
+	0xbb65956c4b8b34bf: true,
+	0xdc8d8ca0645472e9: true,
+	0x9617ea5685ae57ea: true,
+	0x273f5e023867ba98: true,
+	0x4f459807254f1ee7: true,
 }
 
 // publishedKeys are values that browsers and sample projects carry with them. They are not reported.

@@ -276,7 +276,7 @@ func TestLongValuesFail(t *testing.T) {
 	texts := map[string]string{
 		"key":          begin + body + end,
 		"key in a log": strings.ReplaceAll("\n"+begin+body+end, "\n", "\n[x] "),
-		"token":        sampleOf("eyJ<w:30>.eyJ<w:20000>.<w:43>", 1),
+		"token":        sampleOf("eyJhbGciOiJIUzI1NiJ9.eyJ<w:20000>.<w:43>", 1),
 	}
 	for n := range 200 { // wherever the cut falls: in a prefix, a line, between two
 		long := strings.ReplaceAll("\n"+begin+strings.Repeat("y", n)+"\n"+body+end, "\n", "\n[pod/web x] ")

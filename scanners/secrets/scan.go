@@ -113,6 +113,8 @@ type scan struct {
 	bare   bareRun
 	judged bool // the generic rules have seen last
 
+	sure, at int // how many of found are no assignments, and which of them we are at
+
 	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new,
 	// and a text that repeats a trigger must not make us read it again each time.
 	done struct{ jwt, jwtBase64, curl, jwk, kubernetes int }
@@ -132,18 +134,25 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	s.t, s.e, s.set, s.found = in.Text, rules, config, s.found[:0]
 	s.last, s.lastOK, s.judged, s.bare = assignment{}, false, false, bareRun{}
 	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes int }{}
-	s.tooLong = ""
+	s.tooLong, s.at = "", 0
 	for _, h := range hits {
 		for _, k := range s.e.tasks[h.Trigger] {
 			switch k.job {
 			case jobToken:
 				s.token(k, h)
+			case jobSpecial:
+				k.special(s, h)
+			}
+		}
+	}
+	s.sure = len(s.found) // names are read last: what is a token already needs no second judgement
+	for _, h := range hits {
+		for _, k := range s.e.tasks[h.Trigger] {
+			switch k.job {
 			case jobVendor:
 				s.vendor(k.rule, h)
 			case jobSecret:
 				s.generic(h)
-			default:
-				k.special(s, h)
 			}
 		}
 	}
@@ -174,7 +183,8 @@ func (s *scan) token(k task, h scanner.Hit) {
 	if end < len(s.t) && s.t[end] == '#' || end+2 < len(s.t) && string(s.t[end:end+3]) == "..." {
 		return // cut short or masked
 	}
-	if r.kind == "ANTHROPIC_API_KEY" && end-start > 100 && string(v[len(v)-2:]) != "AA" {
+	if r.kind == "ANTHROPIC_API_KEY" && end-start > 100 && string(v[len(v)-2:]) != "AA" ||
+		r.kind == "PYPI_TOKEN" && cutMacaroon(v) {
 		return
 	}
 	if isURLKind(r.kind) {
@@ -238,7 +248,22 @@ func (s *scan) assignmentAt(h scanner.Hit) bool {
 	}
 	s.judged = false
 	s.last, s.lastOK = assigned(s.t, h.Start, h.End, &s.bare)
+	s.lastOK = s.lastOK && !s.covered(s.last.start, s.last.end)
 	return s.lastOK
+}
+
+// covered tells whether what we are sure of covers a value, which would then be dropped in the end. It looks at the
+// next few only, for this saves work and decides nothing.
+func (s *scan) covered(start, end int) bool {
+	for s.at < s.sure && s.found[s.at].end <= start {
+		s.at++
+	}
+	for _, c := range s.found[s.at:min(s.sure, s.at+4)] {
+		if c.start <= start && end <= c.end {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *scan) add(kind string, start, end int, rank uint8, confidence float32) {

@@ -29,6 +29,7 @@ var specials = []specialRule{
 	{[]string{"SENTRY_TOKEN"}, crit, []scanner.Trigger{literal("sntrys_eyJ")}, (*scan).sentryOrg},
 	{[]string{"KUBERNETES_SECRET"}, high, []scanner.Trigger{folded("kind: secret"), folded("kind: 'secret"), folded("kind: \"secret"), folded("kind\": \"secret"), folded("kind\":\"secret")}, (*scan).kubernetes},
 	{[]string{"JWK"}, crit, []scanner.Trigger{literal("kty")}, (*scan).jwk},
+	{[]string{"DISCORD_BOT_TOKEN"}, crit, snowflakes(), (*scan).discordBot},
 	{[]string{"FACEBOOK_APP_TOKEN"}, high, []scanner.Trigger{folded("facebook ")}, (*scan).facebookApp},
 }
 
@@ -82,6 +83,9 @@ func (s *scan) jwt(h scanner.Hit) {
 	if i < 14 || i+4 >= len(t) || t[i] != '.' {
 		return
 	}
+	if header, ok := decodeURL64(t[:i]); !ok || !contains(header, `"alg"`) {
+		return
+	}
 	encrypted := string(t[i+1:i+3]) != "ey"
 	parts := 1
 	for i < len(t) && t[i] == '.' && parts < 5 {
@@ -92,8 +96,8 @@ func (s *scan) jwt(h scanner.Hit) {
 		i = j
 		parts++
 	}
-	if encrypted && parts != 5 || i < 40 {
-		return
+	if encrypted && parts != 5 || i < 40 || i < len(t) && t[i] == '.' || contains(t[:i], "..") && !encrypted {
+		return // what has more parts, or dots in a row, is cut or something else
 	}
 	i = tokenEnd(t, i, setOf("w=_/+-"))
 	if documented[fnv(t[:i])] {
@@ -143,5 +147,50 @@ func (s *scan) facebookApp(h scanner.Hit) {
 	}
 	if j := tokenEnd(t, i+1, segment); j-i-1 == 27 {
 		s.add("FACEBOOK_APP_TOKEN", h.End, h.End+j, rankSpecial, 0.9)
+	}
+}
+
+// snowflakes are the ways in which the base64 of a decimal number begins, and with it a bot's token for Discord. Those
+// of capital letters alone need a fourth letter, for they stand in words.
+func snowflakes() (list []scanner.Trigger) {
+	for _, head := range [...]string{"MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"} {
+		for _, c := range "AEIMQUYcgk" {
+			start := head + string(c)
+			if isLower(head[1]) || isLower(byte(c)) {
+				list = append(list, literal(start))
+				continue
+			}
+			for _, d := range "wxyz012345" {
+				list = append(list, literal(start+string(d)))
+			}
+		}
+	}
+	return list
+}
+
+// discordBot takes the token of a bot: the base64 of its decimal id, a time, a signature, with dots between.
+func (s *scan) discordBot(h scanner.Hit) {
+	if !startsClean(s.t, h.Start) {
+		return
+	}
+	t := s.t[h.Start:min(len(s.t), h.Start+120)]
+	id := tokenEnd(t, 0, segment)
+	if id < 22 || id > 28 || id == len(t) || t[id] != '.' {
+		return
+	}
+	time := tokenEnd(t, id+1, segment)
+	if n := time - id - 1; n < 5 || n > 7 || time == len(t) || t[time] != '.' {
+		return
+	}
+	end := tokenEnd(t, time+1, segment)
+	if n := end - time - 1; n < 27 || n > 40 || !endsClean(s.t, h.Start+end) || filler(t[time:end]) {
+		return
+	}
+	number, ok := decodeURL64(t[:id])
+	for _, c := range number {
+		ok = ok && isDigit(c)
+	}
+	if ok {
+		s.add("DISCORD_BOT_TOKEN", h.Start, h.Start+end, rankSpecial, 0.95)
 	}
 }

@@ -56,3 +56,26 @@ func readable(v []byte) (n int) {
 
 // worded tells whether words make up half of v or more: then a person has written it.
 func worded(v []byte) bool { return readable(v)*2 >= len(v) }
+
+// wordSet finds whether one of many words stands in a text, in one pass over it.
+type wordSet struct{ byFirst [256][]string }
+
+func newWordSet(words ...string) *wordSet {
+	s := new(wordSet)
+	for _, w := range words {
+		s.byFirst[w[0]] = append(s.byFirst[w[0]], w)
+	}
+	return s
+}
+
+// in tells whether one of the words, which are in lower case, stands in v, whatever its case.
+func (s *wordSet) in(v []byte) bool {
+	for i, c := range v {
+		for _, w := range s.byFirst[lower(c)] {
+			if len(v)-i >= len(w) && foldEqual(v[i:i+len(w)], w) {
+				return true
+			}
+		}
+	}
+	return false
+}
