@@ -95,9 +95,7 @@ func urlStart(t []byte, i int) int {
 	return i
 }
 
-func isURLKind(kind string) bool {
-	return kind == "SLACK_WEBHOOK" || kind == "DISCORD_WEBHOOK" || kind == "TEAMS_WEBHOOK"
-}
+func isURLKind(kind string) bool { return len(kind) > 8 && kind[len(kind)-8:] == "_WEBHOOK" }
 
 // bearer takes the token behind the word.
 func (s *scan) bearer(h scanner.Hit) {

@@ -1,6 +1,10 @@
 package main
 
-import "github.com/yett-dev/yett/sdk/scanner"
+import (
+	"slices"
+
+	"github.com/yett-dev/yett/sdk/scanner"
+)
 
 // tokenRule is a credential that shows itself: any of its patterns, anywhere.
 type tokenRule struct {
@@ -16,8 +20,11 @@ const (
 	med  = scanner.Medium
 )
 
-// tokenRules is the list of issuers whose tokens carry a mark. Sorted by trade, then by name.
-var tokenRules = []tokenRule{
+// tokenRules is all credentials that show themselves.
+var tokenRules = slices.Concat(issuerRules, serviceRules)
+
+// issuerRules is the list of issuers whose tokens carry a mark. Sorted by trade, then by name.
+var issuerRules = []tokenRule{
 	{"YETT_API_KEY", crit, 300, []string{"yett_<w:12>_<w:49>"}},
 	// clouds and hosting
 	{"AWS_ACCESS_KEY_ID", crit, 300, []string{"AKIA<A:16>", "ASIA<A:16>", "ABIA<A:16>", "ACCA<A:16>", "A3T<A:17>"}},
@@ -130,7 +137,7 @@ var tokenRules = []tokenRule{
 	{"DEFINED_NETWORKING_TOKEN", crit, 300, []string{"dnkey-<e:79>"}},
 	{"DROPBOX_TOKEN", crit, 300, []string{"sl.u.<b:130-1500>", "sl.<e:135-152>"}},
 	{"DYNATRACE_TOKEN", crit, 300, []string{"dt0c01.<w:24>.<w:64>", "dt0s16.<w:8>.<w:64>"}},
-	{"FACEBOOK_TOKEN", crit, 400, []string{"EAACEdEose0cBA<w:20-300>", "EAAM<w:100-300>", "EAAC<w:100-300>", "EAAG<w:100-300>"}},
+	{"FACEBOOK_TOKEN", crit, 400, []string{"EAACEdEose0cBA<w:20-300>", "EAAB<w:100-300>", "EAAM<w:100-300>", "EAAC<w:100-300>", "EAAG<w:100-300>"}},
 	{"FIREBASE_SERVER_KEY", crit, 300, []string{"AAAA<b:7>{:APA91b}<b:134>"}},
 	{"FRAMEIO_TOKEN", high, 300, []string{"fio-u-<e:64>"}},
 	{"GRAFANA_TOKEN", crit, 300, []string{"eyJrIjoi<s:70-400>", "glc_<s:32-400>", "glsa_<w:32>_<X:8>"}},
