@@ -6,6 +6,7 @@ type assignment struct {
 	start, end         int // the value, without quotes
 	quoted             bool
 	scheme             bool // the value followed an authentication scheme such as Bearer
+	loose              bool // the value has brackets and no quotes: it is code, unless they do not match
 }
 
 // Bounds of what is looked at around a keyword; bytes.
@@ -13,6 +14,9 @@ const (
 	maxName  = 80
 	maxValue = 4096
 )
+
+// maxLoose bounds a value with brackets and without quotes; bytes.
+const maxLoose = 64
 
 func nameByte(c byte) bool { return isWord(c) || c == '_' || c == '-' || c == '.' }
 
@@ -84,7 +88,7 @@ func operator(t []byte, l, r int) (i int, op byte) {
 // firstOfList tells whether the string that holds the name at t[l] is the first argument of a call, or of a pair:
 // behind others it is one of many words.
 func firstOfList(t []byte, l int) bool {
-	for n := 0; l > 0 && n < 40 && (t[l-1] == '"' || t[l-1] == '\'' || t[l-1] == '\\' || isSpace(t[l-1])); n++ {
+	for n := 0; l > 0 && n < 40 && (indexByte("\"'`\\", t[l-1]) >= 0 || isSpace(t[l-1])); n++ {
 		l--
 	}
 	return l == 0 || t[l-1] != ',' && t[l-1] != '|'
@@ -271,7 +275,12 @@ func value(t []byte, i int, op byte, a assignment, run *bareRun) (assignment, bo
 		return a, false
 	} else {
 		a.start = i
-		a.end = bare(t, i, run)
+		if a.end = bare(t, i, run); a.end == 0 && plainSign(t, i) {
+			a.loose = true
+			for a.end = i; a.end < len(t) && a.end-i <= maxLoose && !isSpace(t[a.end]); a.end++ {
+			}
+			return a, a.end > i && a.end-i <= maxLoose
+		}
 	}
 	if n := schemeLen(t[a.start:max(a.start, min(a.end+1, len(t)))]); n > 0 {
 		a.scheme = true
@@ -282,6 +291,18 @@ func value(t []byte, i int, op byte, a assignment, run *bareRun) (assignment, bo
 		}
 	}
 	return a, a.end > a.start
+}
+
+// plainSign tells whether what stands before t[i] assigns in a file of settings: a colon, or an equals sign without a
+// blank. Programs have other signs too, and blanks.
+func plainSign(t []byte, i int) bool {
+	if i >= 2 && t[i-1] == '=' {
+		return indexByte("=:!<>+?.|~ ", t[i-2]) < 0
+	}
+	for i > 0 && (t[i-1] == ' ' || t[i-1] == '\t') {
+		i--
+	}
+	return i >= 2 && t[i-1] == ':' && t[i-2] != ':'
 }
 
 // closing gives the offset of the quote that ends the literal opened at i, or 0.

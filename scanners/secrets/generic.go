@@ -44,6 +44,15 @@ func (s *scan) generic(h scanner.Hit) {
 		s.nested(a)
 		return
 	}
+	if a.loose {
+		if outspoken(name) && signed(v) && !template(v) && !balanced(v) && !filler(v) {
+			s.add("GENERIC", a.start, a.end, rankGeneric, 0.5)
+		}
+		return
+	}
+	if indexByte(string(name), '.') > 0 && reads(name) {
+		return // password.encode("latin1")
+	}
 	if !a.quoted && (a.nameStart > 0 && s.t[a.nameStart-1] == ':' || speaksOf(v)) {
 		return // a:b:secret:c, or a type
 	}
@@ -61,7 +70,7 @@ func (s *scan) generic(h scanner.Hit) {
 		if !template(v) && !filler(v) {
 			s.add("GENERIC", a.start, a.end, rankGeneric, 0.5)
 		}
-	case lastWordIn(name, passwordWords) &&
+	case (lastWordIn(name, passwordWords) || passwords.in(name)) &&
 		passwordValue(v, a.quoted, a.start == a.nameEnd+1 && s.t[a.nameEnd] == '='):
 		if !filler(v) && !periodic(v) {
 			s.add("PASSWORD", a.start, a.end, rankGeneric, 0.5)
@@ -115,6 +124,9 @@ func outspoken(name []byte) bool {
 
 var meaning = newWordSet("token", "secret", "passw", "passphrase", "pwd", "bearer", "private", "apikey",
 	"api_key", "api-key", "api.key", "accesskey", "access_key", "access-key", "authkey", "auth_key", "seed")
+
+// passwords are parts of names that hold one whatever follows: PASSWORD_PROD.
+var passwords = newWordSet("password", "passwd", "passphrase")
 
 var passwordWords = []string{"password", "passwd", "pass", "pwd", "passphrase", "pw"}
 
@@ -239,7 +251,8 @@ func passwordValue(v []byte, quoted, equals bool) bool {
 	case len(v) < 6 || !quoted && !equals:
 		return gibberish(v) || p.digit > 0 && signs > 0 && p.letters() > 2
 	}
-	return p.digit > 0 && p.letters() > 2 || signs > 0 || gibberish(v)
+	long := quoted && len(v) >= 14 && p.lower == len(v) // no word is as long, and names have signs or capitals
+	return p.digit > 0 && p.letters() > 2 || signs > 0 || long || gibberish(v)
 }
 
 // signed tells whether v has so many different signs among its letters that nobody has written it as code or prose.
@@ -261,6 +274,26 @@ func signed(v []byte) bool {
 		}
 	}
 	return signs >= 5 && letters >= 4 && !worded(v)
+}
+
+// balanced tells whether every bracket in v is closed by its own kind, as in code; one that is still open at the end
+// may go on behind it.
+func balanced(v []byte) bool {
+	var open [maxLoose]byte
+	n := 0
+	for _, c := range v {
+		switch k := indexByte("([{", c); {
+		case k >= 0 && n < len(open):
+			open[n] = ")]}"[k]
+			n++
+		case indexByte(")]}", c) >= 0:
+			if n == 0 || open[n-1] != c {
+				return n == 0 && c != v[0] // closes what was opened in front of the name
+			}
+			n--
+		}
+	}
+	return true
 }
 
 // filled tells whether all of v is of a set.

@@ -171,6 +171,11 @@ var hostile = []string{
 	"kind: Secret\n", "kind: Secret\ndata:\n a: q1w2e3r4t5y6\n",
 	"kty", "\"kty\":", "key=", "key=\"", "token:", "://a:", "Basic a", "bearer a", "Private-Lines: 1\n", "glpat-", "ya29.",
 	"fm2_", "xoxb-1", "aws_key=", "facebook 1", "token token=",
+	"Z2hw" + "X", "Z2hw" + "XzEy", "676870" + "5f", "https%3a%2f%2fa:", "gh" + "p_\\\n", "gl" + "pat-aaaaaaaa\n",
+	"wallet ",
+	"0xwallet", "MTk4", "AzFu", "token={\"a", "password \"a", "\"a\" == password",
+	"ey" + "J0.a.", "key=[(", "sk-proj-\" + \"",
+	"sig=",
 }
 
 func BenchmarkHostile(b *testing.B) {
@@ -182,7 +187,8 @@ func BenchmarkHostile(b *testing.B) {
 }
 
 func FuzzScan(f *testing.F) {
-	for _, line := range []string{"token = \"⟦<a:32>⟧\"", "https://a:⟦<a:12>⟧@h/", "curl -u ⟦a:<a:12>⟧", "kind: Secret\ndata:\n  a: ⟦<a:24>⟧", "-----BEGIN RSA PRIV" + "ATE KEY-----\n⟦<a:80>⟧", "ey⟦J<a:20>.ey<a:30>.<a:40>⟧", "{\"kty\":\"EC\",\"d\":\"⟦<w:43>⟧\"}"} {
+	for _, line := range []string{"token = \"⟦<a:32>⟧\"", "https://a:⟦<a:12>⟧@h/", "curl -u ⟦a:<a:12>⟧", "kind: Secret\ndata:\n  a: ⟦<a:24>⟧", "-----BEGIN RSA PRIV" + "ATE KEY-----\n⟦<a:80>⟧", "ey⟦J<a:20>.ey<a:30>.<a:40>⟧", "{\"kty\":\"EC\",\"d\":\"⟦<w:43>⟧\"}",
+		"a%3A%2F%2Fb:⟦<w:12>⟧%40c", "x = \"gh" + "p_⟦<w:16>⟧\" + \"⟦<w:20>⟧\"", "wallet 0x⟦<x:64>⟧"} {
 		text, _ := expand(line, 1)
 		f.Add([]byte(text))
 	}

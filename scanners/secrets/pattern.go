@@ -146,6 +146,15 @@ func (p *pattern) open(v []byte) []byte {
 	return v[len(p.lit):]
 }
 
+// longest is how many bytes a match has at most.
+func (p *pattern) longest() int {
+	n := p.leftLen + len(p.lit)
+	for _, e := range p.right {
+		n += len(e.lit) + e.max
+	}
+	return n
+}
+
 // whole tells whether the pattern matches all of v.
 func (p *pattern) whole(v []byte) bool {
 	if len(v) < len(p.lit) || string(v[:len(p.lit)]) != p.lit {

@@ -40,6 +40,7 @@ var serviceRules = []tokenRule{
 	{"CHAT_WEBHOOK", high, 250, []string{"open.feishu.cn/open-apis/bot/v2/hook/<h:36>", "open.larksuite.com/open-apis/bot/v2/hook/<h:36>"}},
 	{"CHAT_WEBHOOK", high, 300, []string{"/with/key/<b:22-43>"}},
 	{"ONESIGNAL_KEY", crit, 300, []string{"os_v2_app_<a:80-110>", "os_v2_org_<a:80-110>"}},
+	{"TWILIO_KEY", crit, 300, twilioKeys()},
 	{"SLACK_SESSION", crit, 250, []string{"xoxc-<d:8-14>-<d:8-14>-<d:8-14>-<x:64>", "xoxd-<w%+/:60-300>"}},
 	{"CHAT_WEBHOOK", high, 250, []string{"qyapi.weixin.qq.com/cgi-bin/webhook/send?key=<h:36>"}},
 	{"CHAT_WEBHOOK", high, 250, []string{"hooks.zapier.com/hooks/catch/<d:5-10>/<a:6-12>"}},
@@ -92,4 +93,12 @@ var serviceRules = []tokenRule{
 		"LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVkt<s:100-12000>", "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS<s:100-12000>",
 		"LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS<s:100-12000>", "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZ<s:100-12000>",
 		"LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURSBLRVkt<s:100-12000>"}},
+}
+
+// twilioKeys are the patterns of SK and 32 digits: the first digit is in the mark, for SK alone stands in many words.
+func twilioKeys() (list []string) {
+	for _, c := range "0123456789abcdef" {
+		list = append(list, "SK"+string(c)+"<x:31>")
+	}
+	return list
 }

@@ -93,7 +93,7 @@ var vendorRules = []vendorRule{
 	{"ZENDESK_SECRET", high, 250, []string{"zendesk"}, []string{"<a:40>"}},
 	{"MODEL_API_KEY", high, 280, []string{"assemblyai", "assembly_ai"}, []string{"<x:32>"}},
 	{"CLICKUP_TOKEN", high, 280, []string{"clickup"}, []string{"pk_<d:6-9>_<A:32>"}},
-	{"CLOUDANT_CREDENTIAL", crit, 280, []string{"cloudant", "clou_"}, []string{"<x:64>", "<c:24>"}},
+	{"CLOUDANT_CREDENTIAL", crit, 280, []string{"cloudant", "clou_", "cl_pw", "cl_pass", "cl_key", "cl_api", "cl_token"}, []string{"<x:64>", "<c:24>"}},
 	{"MODEL_API_KEY", high, 280, []string{"deepgram"}, []string{"<x:40>"}},
 	{"DATA_API_KEY", med, 280, []string{"etherscan", "bscscan"}, []string{"<A:34>"}},
 	{"FREEMIUS_KEY", crit, 300, []string{"freemius", "secret_key"}, []string{"sk_<W~.!@#$^&*()+=:29>"}},

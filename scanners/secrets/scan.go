@@ -17,6 +17,7 @@ const (
 	jobVendor            // a vendor's name: vendorRules
 	jobSecret            // a word for a secret: the generic rules
 	jobSpecial
+	jobEncoded // a pattern of tokenRules in another writing
 )
 
 // task is one thing to try at the hits of one trigger.
@@ -26,6 +27,7 @@ type task struct {
 	pattern *pattern
 	special func(*scan, scanner.Hit)
 	whole   func(v []byte) bool // whether the checksum holds; nil: there is none
+	place   int                 // of the mark, for jobEncoded
 }
 
 // engine is what init makes of the tables: for each trigger its tasks.
@@ -51,7 +53,16 @@ func newEngine() *engine {
 	for i, r := range tokenRules {
 		for _, src := range r.patterns {
 			p := compile(src)
-			add(scanner.Trigger{Literal: p.lit}, task{job: jobToken, rule: i, pattern: &p, whole: checksums[r.kind]})
+			k := task{job: jobToken, rule: i, pattern: &p, whole: checksums[r.kind]}
+			add(scanner.Trigger{Literal: p.lit}, k)
+			if !slices.Contains(encodable, p.lit) {
+				continue
+			}
+			k.job = jobEncoded
+			for place, form := range encodings(p.lit) {
+				k.place = place
+				add(scanner.Trigger{Literal: form, Fold: place == inHex}, k)
+			}
 		}
 	}
 	for i, r := range vendorRules {
@@ -117,7 +128,7 @@ type scan struct {
 
 	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new,
 	// and a text that repeats a trigger must not make us read it again each time.
-	done struct{ jwt, jwtBase64, curl, jwk, kubernetes int }
+	done struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined int }
 
 	tooLong string // kind of a secret whose end is not in sight
 }
@@ -133,13 +144,15 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	s := &work
 	s.t, s.e, s.set, s.found = in.Text, rules, config, s.found[:0]
 	s.last, s.lastOK, s.judged, s.bare = assignment{}, false, false, bareRun{}
-	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes int }{}
+	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined int }{}
 	s.tooLong, s.at = "", 0
 	for _, h := range hits {
 		for _, k := range s.e.tasks[h.Trigger] {
 			switch k.job {
 			case jobToken:
 				s.token(k, h)
+			case jobEncoded:
+				s.encoded(k, h)
 			case jobSpecial:
 				k.special(s, h)
 			}
@@ -167,7 +180,11 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 // token tries one pattern of a rule.
 func (s *scan) token(k task, h scanner.Hit) {
 	start, end, ok := k.pattern.at(s.t, h.Start)
-	if !ok || !startsClean(s.t, start) || !endsClean(s.t, end) {
+	if !ok {
+		s.joined(k, h)
+		return
+	}
+	if !startsClean(s.t, start) || !endsClean(s.t, end) {
 		return
 	}
 	r := &tokenRules[k.rule]
@@ -214,7 +231,7 @@ func (s *scan) vendor(rule int, h scanner.Hit) {
 	if n := h.End - h.Start; n <= 5 && isLower(s.t[h.End-2]) && isUpper(s.t[h.End-1]) {
 		return // a short name made of the ends of two words: sumOf
 	}
-	if !s.assignmentAt(h) {
+	if !s.assignmentAt(h) || s.last.loose {
 		return
 	}
 	r := &vendorRules[rule]

@@ -20,6 +20,7 @@ var specials = []specialRule{
 	{[]string{"PRIVATE_KEY"}, crit, []scanner.Trigger{literal("-----BEGIN ")}, (*scan).pem},
 	{[]string{"PRIVATE_KEY"}, crit, []scanner.Trigger{literal("Private-Lines: ")}, (*scan).putty},
 	{[]string{"URL_CREDENTIALS", "CONNECTION_STRING"}, crit, []scanner.Trigger{literal("://")}, (*scan).url},
+	{[]string{"URL_CREDENTIALS", "CONNECTION_STRING"}, crit, []scanner.Trigger{folded("%3a%2f%2f")}, (*scan).escapedURL},
 	{[]string{"CURL_USER"}, high, []scanner.Trigger{literal("curl")}, (*scan).curl},
 	{[]string{"BEARER_TOKEN"}, high, []scanner.Trigger{folded("bearer ")}, (*scan).bearer},
 	{[]string{"BASIC_AUTH"}, high, []scanner.Trigger{literal("Basic "), literal("basic ")}, (*scan).basic},
@@ -30,6 +31,7 @@ var specials = []specialRule{
 	{[]string{"KUBERNETES_SECRET"}, high, []scanner.Trigger{folded("kind: secret"), folded("kind: 'secret"), folded("kind: \"secret"), folded("kind\": \"secret"), folded("kind\":\"secret")}, (*scan).kubernetes},
 	{[]string{"JWK"}, crit, []scanner.Trigger{literal("kty")}, (*scan).jwk},
 	{[]string{"DISCORD_BOT_TOKEN"}, crit, snowflakes(), (*scan).discordBot},
+	{[]string{"ETHEREUM_PRIVATE_KEY"}, crit, []scanner.Trigger{folded("wallet"), folded("private key"), folded("privkey")}, (*scan).ethereum},
 	{[]string{"FACEBOOK_APP_TOKEN"}, high, []scanner.Trigger{folded("facebook ")}, (*scan).facebookApp},
 }
 
@@ -175,22 +177,34 @@ func (s *scan) discordBot(h scanner.Hit) {
 	}
 	t := s.t[h.Start:min(len(s.t), h.Start+120)]
 	id := tokenEnd(t, 0, segment)
-	if id < 22 || id > 28 || id == len(t) || t[id] != '.' {
+	if id < 24 || id > 26 || id == len(t) || t[id] != '.' {
 		return
 	}
 	time := tokenEnd(t, id+1, segment)
-	if n := time - id - 1; n < 5 || n > 7 || time == len(t) || t[time] != '.' {
+	if time-id-1 != 6 || time == len(t) || t[time] != '.' {
 		return
 	}
 	end := tokenEnd(t, time+1, segment)
-	if n := end - time - 1; n < 27 || n > 40 || !endsClean(s.t, h.Start+end) || filler(t[time:end]) {
+	if n := end - time - 1; n < 27 || n > 38 || !endsClean(s.t, h.Start+end) || filler(t[time:end]) {
 		return
 	}
-	number, ok := decodeURL64(t[:id])
-	for _, c := range number {
-		ok = ok && isDigit(c)
-	}
-	if ok {
-		s.add("DISCORD_BOT_TOKEN", h.Start, h.Start+end, rankSpecial, 0.95)
+	s.add("DISCORD_BOT_TOKEN", h.Start, h.Start+end, rankSpecial, 0.95)
+}
+
+// ethereum takes a number of 32 bytes beside a word for what it opens. Hashes of transactions look the same, so their
+// words in front of it count more.
+func (s *scan) ethereum(h scanner.Hit) {
+	const reach = 160
+	for i := max(h.Start-reach, s.done.ethereum); i+66 <= len(s.t) && i < h.End+reach; i++ {
+		s.done.ethereum = i + 1
+		if s.t[i] != '0' || s.t[i+1] != 'x' || !startsClean(s.t, i) || !endsClean(s.t, i+66) {
+			continue
+		}
+		v := s.t[i+2 : i+66]
+		if filled(v, setOf("X")) && entropy(v) >= 300 && !filler(v) && !hashWords.in(s.t[max(0, i-40):i]) {
+			s.add("ETHEREUM_PRIVATE_KEY", i, i+66, rankSpecial, 0.8)
+		}
 	}
 }
+
+var hashWords = newWordSet("hash", "tx", "transaction", "block", "topic", "root", "signature", "digest", "sha")

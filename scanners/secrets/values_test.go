@@ -90,3 +90,13 @@ func TestDocumentedExamples(t *testing.T) {
 		}
 	}
 }
+
+// Brackets without quotes are code, unless they do not match.
+func TestLooseValues(t *testing.T) {
+	r := runner(t, "")
+	value := "q{h" + sampleOf("<w:4>", 2) + ")p$e]nob(x[z>-#Q7"
+	text := "DB_PASSWORD=" + value + "\nnext"
+	if found := scanFor(t, r, text); len(found) != 1 || found[0].Start != 12 || found[0].End != 12+len(value) {
+		t.Errorf("%s: %+v", text, found)
+	}
+}
