@@ -70,7 +70,7 @@ func (s *scan) generic(h scanner.Hit) {
 		if !template(v) && !filler(v) {
 			s.add("GENERIC", a.start, a.end, rankGeneric, 0.5)
 		}
-	case (lastWordIn(name, passwordWords) || passwords.in(name)) &&
+	case (lastWordIn(name, passwordWords) || passwords.in(name) && !onePassword.in(name)) &&
 		passwordValue(v, a.quoted, a.start == a.nameEnd+1 && s.t[a.nameEnd] == '='):
 		if !filler(v) && !periodic(v) {
 			s.add("PASSWORD", a.start, a.end, rankGeneric, 0.5)
@@ -127,6 +127,9 @@ var meaning = newWordSet("token", "secret", "passw", "passphrase", "pwd", "beare
 
 // passwords are parts of names that hold one whatever follows: PASSWORD_PROD.
 var passwords = newWordSet("password", "passwd", "passphrase")
+
+// onePassword is a product, whose name says nothing about the rest of a name.
+var onePassword = newWordSet("1password")
 
 var passwordWords = []string{"password", "passwd", "pass", "pwd", "passphrase", "pw"}
 

@@ -157,16 +157,28 @@ func report(t *testing.T, name string, s score) {
 
 func TestQualityOnLabelledSecrets(t *testing.T) {
 	rows := labelled(t, "secrets.jsonl.gz")
+	positive := map[string]bool{}
+	for _, r := range rows {
+		positive[r.Text] = positive[r.Text] || r.Secret
+	}
 	for _, half := range []string{"dev", "held", ""} {
 		s := measure(t, rows, func(r row) (bool, bool) { return half == "" || r.GroupHalf == half, r.Secret })
 		report(t, "secrets "+half, s)
-		hit, whole, wrong := s.rates()
-		if hit < 0.80 || whole < 0.75 {
-			t.Errorf("recall %.3f (whole %.3f) is below 0.80 (0.75)", hit, whole)
-		}
-		if half == "" && wrong > 0.08 {
-			t.Errorf("false positives %.3f are above 0.08", wrong)
-		}
+		floor(t, s, 0.99, 0.97, 0.075)
+		// The set calls a key of one kind a negative of its sister's rule: those are left out here.
+		s = measure(t, rows, func(r row) (bool, bool) {
+			return (half == "" || r.GroupHalf == half) && (r.Secret || !positive[r.Text]), r.Secret
+		})
+		report(t, "secrets, no row twice "+half, s)
+		floor(t, s, 0.99, 0.97, 0.075)
+	}
+}
+
+// floor fails when a figure is worse than what was measured when this was written, less a little.
+func floor(t *testing.T, s score, any, whole, wrong float64) {
+	t.Helper()
+	if a, w, f := s.rates(); a < any || w < whole || f > wrong {
+		t.Errorf("recall %.3f (whole %.3f) at false positives %.3f, want %.3f (%.3f) at %.3f", a, w, f, any, whole, wrong)
 	}
 }
 
@@ -180,19 +192,21 @@ func TestNothingInBenignOutputs(t *testing.T) {
 func TestQualityOnOtherSets(t *testing.T) {
 	misc, cred := labelled(t, "secrets_misc.jsonl.gz"), labelled(t, "secrets_creddata.jsonl.gz")
 	for _, half := range []string{"dev", "held", ""} {
-		report(t, "secrets_misc "+half, measure(t, misc, func(r row) (bool, bool) {
-			return half == "" || r.GroupHalf == half, r.Secret
-		}))
+		s := measure(t, misc, func(r row) (bool, bool) { return half == "" || r.GroupHalf == half, r.Secret })
+		report(t, "secrets_misc "+half, s)
+		floor(t, s, 0.58, 0.58, 0.12)
 		report(t, "secrets_creddata "+half, measure(t, cred, func(r row) (bool, bool) {
 			return r.Label != "X" && (half == "" || r.GroupHalf == half), r.Label == "T"
 		}))
-		report(t, "secrets_creddata, not UUID-like "+half, measure(t, cred, func(r row) (bool, bool) {
+		s = measure(t, cred, func(r row) (bool, bool) {
 			for _, class := range []string{"UUID", "Nonce", "AWS S3 Bucket", "Firebase Domain", "AWS Client ID"} {
 				if strings.Contains(r.Rule, class) {
 					return false, false
 				}
 			}
 			return r.Label != "X" && (half == "" || r.GroupHalf == half), r.Label == "T"
-		}))
+		})
+		report(t, "secrets_creddata, not UUID-like "+half, s)
+		floor(t, s, 0.72, 0.70, 0.014)
 	}
 }

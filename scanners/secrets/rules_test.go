@@ -299,3 +299,55 @@ func TestLongValuesFail(t *testing.T) {
 		}
 	}
 }
+
+// Every kind has lines of its own in both folders: of what it is, and of what only looks like it.
+func TestEveryKindHasItsLines(t *testing.T) {
+	hit := map[string]bool{}
+	for _, line := range cases(t, "hit") {
+		kind, _, _ := strings.Cut(line, " | ")
+		hit[kind] = true
+	}
+	doc, err := os.ReadFile(filepath.Join("testdata", "clean", "kinds.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds() {
+		name := strings.TrimPrefix(k.Name, "SECRET_")
+		if !hit[name] && name != exampleKind { // whose values stand nowhere
+			t.Errorf("%s: no line in testdata/hit", name)
+		}
+		if !strings.Contains(string(doc), "# "+name+"\n") {
+			t.Errorf("%s: no lines in testdata/clean/kinds.txt", name)
+		}
+	}
+}
+
+// Of the rules that two other scanners come with, nine in ten have a kind here, and that has its lines.
+func TestCoverageOfOthers(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("testdata", "coverage.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, k := range kinds() {
+		have[strings.TrimPrefix(k.Name, "SECRET_")] = true
+	}
+	rules, covered := 0, 0
+	for line := range strings.Lines(string(doc)) {
+		if line[0] == '#' {
+			continue
+		}
+		rule, kind, ok := strings.Cut(strings.TrimSpace(line), " | ")
+		if !ok || kind != "-" && !have[kind] {
+			t.Errorf("%s: no kind %s", rule, kind)
+		}
+		rules++
+		if kind != "-" {
+			covered++
+		}
+	}
+	if covered*10 < rules*9 {
+		t.Errorf("%d of %d rules have a kind", covered, rules)
+	}
+	t.Logf("%d of %d rules have a kind", covered, rules)
+}
