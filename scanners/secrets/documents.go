@@ -57,6 +57,7 @@ func (s *scan) manifestLine(i, stop, inside int) int {
 	}
 	name := trim(line[:colon])
 	if string(name) == "data" || string(name) == "stringData" {
+		s.inClear = string(name) == "stringData"
 		return depth
 	}
 	if inside < 0 || depth <= inside {
@@ -71,8 +72,12 @@ func (s *scan) manifestLine(i, stop, inside int) int {
 	return inside
 }
 
+// manifestValue takes a value under data when it is base64, and one under stringData when it is not made of words.
 func (s *scan) manifestValue(at int, value []byte) {
-	if len(value) >= 10 && tokenEnd(value, 0, base64url) == len(value) && !filler(value) {
+	if len(value) < 10 || filler(value) || s.inClear && worded(value) || !s.inClear && len(value)%4 != 0 {
+		return
+	}
+	if filled(value, base64url) {
 		s.add("KUBERNETES_SECRET", at, at+len(value), rankSpecial, 0.85)
 	}
 }

@@ -80,8 +80,11 @@ func (s *scan) decoded(k task, at, n int) {
 	}
 	if v, r := t[start:end], &tokenRules[k.rule]; entropy(v) >= r.entropy && !filler(v) && !published(v) &&
 		!documented[fnv(v)] {
-		low := k.whole != nil && !k.whole(v)
-		s.found = append(s.found, candidate{r.kind, plain.at[start], plain.at[end], rankToken, 0.9, low})
+		l := k.level
+		if k.whole != nil && !k.whole(v) {
+			l = low
+		}
+		s.found = append(s.found, candidate{r.kind, plain.at[start], plain.at[end], rankToken, 0.9, l})
 	}
 }
 

@@ -193,9 +193,17 @@ func lastWordIn(name []byte, list []string) bool {
 
 var (
 	secretBytes   = setOf("w+/=_.~!@#$^*-")
-	passwordBytes = setOf("w+/=_.~!@#$%^*:-?&,;|")
-	brackets      = setOf("w+/=_.~!@#$%^*:-?&,;|(){}[]<>")
+	passwordBytes = withHigh(setOf("w+/=_.~!@#$%^*:-?&,;|"))
+	brackets      = withHigh(setOf("w+/=_.~!@#$%^*:-?&,;|(){}[]<>"))
 )
+
+// withHigh adds the bytes of other scripts to a set.
+func withHigh(set *byteSet) *byteSet {
+	for c := 0x80; c < len(set); c++ {
+		set[c] = true
+	}
+	return set
+}
 
 // secretValue tells whether v looks generated. sure says that its name means a secret.
 func secretValue(v []byte, minEntropy int, sure bool) bool {
@@ -240,17 +248,17 @@ func passwordValue(v []byte, quoted, equals bool) bool {
 		return false
 	}
 	p := profileOf(v)
-	if p.letters() == 0 || p.dots > 0 || p.slashes > 0 || indexByte("$%#@:-<({[", v[0]) >= 0 {
+	signs := p.other - p.seps
+	if p.letters() == 0 || signs < 4 && (p.dots > 0 || p.slashes > 0) || indexByte("$%#@:-<({[", v[0]) >= 0 {
 		return false
 	}
-	signs := p.other - p.seps
 	switch {
 	case !filled(v, passwordBytes):
 		return signs >= 3 && p.letters() >= 2 && !worded(v)
 	case signs > 0 && p.digit == 0 && worded(v):
 		return false // a sentence of one word: Required! Continue?
-	case p.letters()+p.digit < len(v)-p.other: // letters of another script
-		return false
+	case highBytes(v)*2 > len(v):
+		return false // a word of another script
 	case len(v) < 6 || !quoted && !equals:
 		return gibberish(v) || p.digit > 0 && signs > 0 && p.letters() > 2
 	}
@@ -297,6 +305,15 @@ func balanced(v []byte) bool {
 		}
 	}
 	return true
+}
+
+func highBytes(v []byte) (n int) {
+	for _, c := range v {
+		if c >= 0x80 {
+			n++
+		}
+	}
+	return n
 }
 
 // filled tells whether all of v is of a set.

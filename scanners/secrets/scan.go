@@ -28,6 +28,7 @@ type task struct {
 	special func(*scan, scanner.Hit)
 	whole   func(v []byte) bool // whether the checksum holds; nil: there is none
 	place   int                 // of the mark, for jobEncoded
+	level   level
 }
 
 // engine is what init makes of the tables: for each trigger its tasks.
@@ -36,6 +37,9 @@ type engine struct {
 	tasks    [][]task
 	vendor   [][]pattern // by vendorRules
 }
+
+// trial are parts of the marks of keys that an issuer gives out for tries: they open no account.
+var trial = newWordSet("_test_", "_test-", "-test-", "-sandbox-", "_sandbox_", "$sandbox$", "_sdbx_", "eztk")
 
 func newEngine() *engine {
 	e := &engine{}
@@ -54,6 +58,9 @@ func newEngine() *engine {
 		for _, src := range r.patterns {
 			p := compile(src)
 			k := task{job: jobToken, rule: i, pattern: &p, whole: checksums[r.kind]}
+			if trial.in([]byte(src)) {
+				k.level = medium
+			}
 			add(scanner.Trigger{Literal: p.lit}, k)
 			if !slices.Contains(encodable, p.lit) {
 				continue
@@ -101,8 +108,17 @@ type candidate struct {
 	start, end int
 	rank       uint8
 	confidence float32
-	low        bool // severity low, whatever the kind's own is
+	level      level
 }
+
+// level is a severity below the kind's own.
+type level uint8
+
+const (
+	own level = iota
+	low
+	medium
+)
 
 const (
 	rankGeneric = iota
@@ -129,6 +145,8 @@ type scan struct {
 	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new,
 	// and a text that repeats a trigger must not make us read it again each time.
 	done struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined int }
+
+	inClear bool // the manifest's values are under stringData, not base64
 
 	tooLong string // kind of a secret whose end is not in sight
 }
@@ -207,11 +225,11 @@ func (s *scan) token(k task, h scanner.Hit) {
 	if isURLKind(r.kind) {
 		start = urlStart(s.t, start)
 	}
+	l, confidence := k.level, float32(0.95)
 	if k.whole != nil && !k.whole(v) {
-		s.found = append(s.found, candidate{r.kind, start, end, rankToken, 0.3, true})
-		return
+		l, confidence = low, 0.3
 	}
-	s.add(r.kind, start, end, rankToken, 0.95)
+	s.found = append(s.found, candidate{r.kind, start, end, rankToken, confidence, l})
 }
 
 // named tells whether what stands behind a mark of so many bytes is a name in a program: words without a digit, or any
@@ -220,7 +238,7 @@ func named(v []byte, mark int) bool { return (mark <= 3 || digits(v) == 0) && wo
 
 // example reports what a vendor's documentation shows to everyone.
 func (s *scan) example(start, end int) {
-	s.found = append(s.found, candidate{exampleKind, start, end, rankToken, 1, true})
+	s.found = append(s.found, candidate{exampleKind, start, end, rankToken, 1, low})
 }
 
 // vendor tries the shapes of a rule on the value of the name around a hit.
@@ -284,7 +302,7 @@ func (s *scan) covered(start, end int) bool {
 }
 
 func (s *scan) add(kind string, start, end int, rank uint8, confidence float32) {
-	s.found = append(s.found, candidate{kind, start, end, rank, confidence, false})
+	s.found = append(s.found, candidate{kind, start, end, rank, confidence, own})
 }
 
 // whole makes the scan fail if a value reaches so far behind its trigger that its end may not be in sight.
@@ -315,8 +333,11 @@ func (s *scan) emit(out *scanner.Out) {
 			continue
 		}
 		f := scanner.Finding{Kind: name, Start: c.start, End: c.end, Confidence: c.confidence, Action: scanner.Redact}
-		if c.low {
+		if c.level != own {
 			f.Severity, f.SetSeverity = scanner.Low, true
+			if c.level == medium {
+				f.Severity = scanner.Medium
+			}
 		}
 		if c.kind == exampleKind {
 			f.Action = scanner.Flag
