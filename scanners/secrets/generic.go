@@ -70,7 +70,7 @@ func (s *scan) generic(h scanner.Hit) {
 		if !template(v) && !filler(v) {
 			s.add("GENERIC", a.start, a.end, rankGeneric, 0.5)
 		}
-	case (lastWordIn(name, passwordWords) || passwords.in(name) && !onePassword.in(name)) &&
+	case (lastWordIn(name, passwordWords) || passwords.in(name)) &&
 		passwordValue(v, a.quoted, a.start == a.nameEnd+1 && s.t[a.nameEnd] == '='):
 		if !filler(v) && !periodic(v) {
 			s.add("PASSWORD", a.start, a.end, rankGeneric, 0.5)
@@ -125,11 +125,8 @@ func outspoken(name []byte) bool {
 var meaning = newWordSet("token", "secret", "passw", "passphrase", "pwd", "bearer", "private", "apikey",
 	"api_key", "api-key", "api.key", "accesskey", "access_key", "access-key", "authkey", "auth_key", "seed")
 
-// passwords are parts of names that hold one whatever follows: PASSWORD_PROD.
-var passwords = newWordSet("password", "passwd", "passphrase")
-
-// onePassword is a product, whose name says nothing about the rest of a name.
-var onePassword = newWordSet("1password")
+// passwords are parts of names that hold one, whatever word follows: PASSWORD_PROD.
+var passwords = newWordSet("password_", "password-", "passwd_", "passwd-", "passphrase_", "passphrase-")
 
 var passwordWords = []string{"password", "passwd", "pass", "pwd", "passphrase", "pw"}
 
