@@ -290,6 +290,9 @@ func value(t []byte, i int, op byte, a assignment, run *bareRun) (assignment, bo
 			a.end = bare(t, a.start, run)
 		}
 	}
+	if v := t[a.start:max(a.start, a.end)]; len(v) > 7 && string(v[:7]) == "base64:" {
+		a.start += 7
+	}
 	return a, a.end > a.start
 }
 

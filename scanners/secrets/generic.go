@@ -5,11 +5,11 @@ import "github.com/yett-dev/yett/sdk/scanner"
 // secretWords are what a name that holds a secret says. Lower case, case-folded.
 var secretWords = []string{
 	"token", "secret", "passw", "passphrase", "passwd", "pwd", "pass", "key", "credential", "creds", "auth", "bearer",
-	"seed",
+	"seed", "psk", "_pw",
 }
 
 // weakWords need to be words of their own in the name (or be glued to a known companion): they are parts of others.
-var weakWords = []string{"key", "auth", "pass", "seed", "pwd"}
+var weakWords = []string{"key", "auth", "pass", "seed", "pwd", "psk"}
 
 // companions make a weak word mean a secret when it is glued to them: apikey, dbpass.
 var companions = []string{
@@ -53,6 +53,9 @@ func (s *scan) generic(h scanner.Hit) {
 	if indexByte(string(name), '.') > 0 && reads(name) {
 		return // password.encode("latin1")
 	}
+	if string(name) == "key" && a.start > a.nameEnd && s.t[a.nameEnd] == '>' {
+		return // in a property list <key> holds a name
+	}
 	if !a.quoted && (a.nameStart > 0 && s.t[a.nameStart-1] == ':' || speaksOf(v)) {
 		return // a:b:secret:c, or a type
 	}
@@ -70,7 +73,7 @@ func (s *scan) generic(h scanner.Hit) {
 		if !template(v) && !filler(v) {
 			s.add("GENERIC", a.start, a.end, rankGeneric, 0.5)
 		}
-	case (lastWordIn(name, passwordWords) || passwords.in(name)) &&
+	case (lastWordIn(name, passwordWords) || endsIn(name, "password") || endsIn(name, "passwd") || passwords.in(name)) &&
 		passwordValue(v, a.quoted, a.start == a.nameEnd+1 && s.t[a.nameEnd] == '='):
 		if !filler(v) && !periodic(v) {
 			s.add("PASSWORD", a.start, a.end, rankGeneric, 0.5)
@@ -128,7 +131,13 @@ var meaning = newWordSet("token", "secret", "passw", "passphrase", "pwd", "beare
 // passwords are parts of names that hold one, whatever word follows: PASSWORD_PROD.
 var passwords = newWordSet("password_", "password-", "passwd_", "passwd-", "passphrase_", "passphrase-")
 
-var passwordWords = []string{"password", "passwd", "pass", "pwd", "passphrase", "pw"}
+var passwordWords = []string{"password", "passwd", "pass", "pwd", "passphrase", "pw", "psk"}
+
+// endsIn tells whether a name ends in a word, glued to others or not: PGPASSWORD.
+func endsIn(name []byte, word string) bool {
+	n := len(name) - len(word)
+	return n >= 0 && foldEqual(name[n:], word)
+}
 
 // strong tells whether the word at a hit means a secret.
 func (s *scan) strong(h scanner.Hit) bool {
@@ -164,7 +173,10 @@ func isPublicName(name []byte) bool {
 var public = newWordSet("public", "pubkey", "primary", "foreign", "encrypted", "bucket", "schema", "sequence",
 	"natural", "csrf", "xsrf", "accessor", "accessib", "forgot", "invalid", "incorrect", "missing", "required",
 	"placeholder", "jsonwebtoken", "translat", "nexttoken", "next_token", "continuation", "clientrequest",
-	"client_request", "pagetoken", "page_token", "changetoken", "managerkey")
+	"client_request", "pagetoken", "page_token", "changetoken", "managerkey",
+	"cachekey", "cache_key", "cache-key", "partition", "sort_key", "sortkey", "idx", "etag", "object_key", "objectkey",
+	"routing", "lookup", "dedup", "idempot", "row_key", "rowkey", "group_key", "groupkey", "shard", "sha256", "sha512",
+	"sha1", "md5", "checksum", "i18n")
 
 // lastWordIn tells whether the last word of a name (by case or separator) is in a list.
 func lastWordIn(name []byte, list []string) bool {
@@ -223,7 +235,16 @@ func secretValue(v []byte, minEntropy int, sure bool) bool {
 	if len(v) >= 12 && tokenEnd(v, 0, setOf("x")) == len(v) {
 		minEntropy -= 70 // sixteen different characters cannot give more
 	}
-	return entropy(v) >= minEntropy && random(v, &p) && !worded(v) && !algorithm(v)
+	return entropy(v) >= minEntropy && random(v, &p) && !worded(v) && !algorithm(v) && (sure || !prefixed(v))
+}
+
+// prefixed tells whether v begins with a word and a sign, as the keys of caches and tables do: user#3f….
+func prefixed(v []byte) bool {
+	i := 0
+	for i < len(v) && isAlpha(v[i]) {
+		i++
+	}
+	return i >= 4 && i < len(v) && indexByte("-_#.:/", v[i]) >= 0 && readable(v[:i]) == i
 }
 
 // generatedWord tells whether v, which has letters but no digits, was drawn at random.
@@ -241,10 +262,11 @@ func passwordValue(v []byte, quoted, equals bool) bool {
 	if len(v) < 5 || len(v) > 64 || !filled(v, passwordBytes) && !(quoted && filled(v, brackets)) {
 		return false
 	}
-	if samplePasswords.in(v) {
-		return false
-	}
 	p := profileOf(v)
+	strict := len(v) >= 10 && p.lower > 0 && p.upper > 0 && p.digit > 0 && p.other > p.seps
+	if !strict && samplePasswords.in(v) {
+		return false // a sample, unless it keeps the rules that passwords have
+	}
 	signs := p.other - p.seps
 	if p.letters() == 0 || signs < 4 && (p.dots > 0 || p.slashes > 0) || indexByte("$%#@:-<({[", v[0]) >= 0 {
 		return false
@@ -257,7 +279,7 @@ func passwordValue(v []byte, quoted, equals bool) bool {
 	case highBytes(v)*2 > len(v):
 		return false // a word of another script
 	case len(v) < 6 || !quoted && !equals:
-		return gibberish(v) || p.digit > 0 && signs > 0 && p.letters() > 2
+		return gibberish(v) || p.digit > 0 && signs > 0 && p.letters() > 2 || len(v) >= 8 && p.turns >= 3 && p.letters() > 2
 	}
 	long := quoted && len(v) >= 14 && p.lower == len(v) // no word is as long, and names have signs or capitals
 	return p.digit > 0 && p.letters() > 2 || signs > 0 || long || gibberish(v)

@@ -22,6 +22,8 @@ var specials = []specialRule{
 	{[]string{"URL_CREDENTIALS", "CONNECTION_STRING"}, crit, []scanner.Trigger{literal("://")}, (*scan).url},
 	{[]string{"URL_CREDENTIALS", "CONNECTION_STRING"}, crit, []scanner.Trigger{folded("%3a%2f%2f")}, (*scan).escapedURL},
 	{[]string{"CURL_USER"}, high, []scanner.Trigger{literal("curl")}, (*scan).curl},
+	{[]string{"PASSWORD"}, high, commands(), (*scan).command},
+	{[]string{"PASSWORD"}, high, []scanner.Trigger{folded("passw")}, (*scan).netrc},
 	{[]string{"BEARER_TOKEN"}, high, []scanner.Trigger{folded("bearer ")}, (*scan).bearer},
 	{[]string{"BASIC_AUTH"}, high, []scanner.Trigger{literal("Basic "), literal("basic ")}, (*scan).basic},
 	{[]string{"AUTHORIZATION_HEADER"}, high, []scanner.Trigger{folded("authorization:"), folded("x-api-key:"), folded("x-auth-token:")}, (*scan).header},
