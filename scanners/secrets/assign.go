@@ -103,6 +103,19 @@ func statement(t []byte, i int) bool {
 // maxCompared bounds the string that stands before a name; bytes.
 const maxCompared = 150
 
+// npmLine tells whether a name at t[l] may be a setting of npm as far as what stands before it: behind the address of a
+// registry, /:name, that address begins with two slashes, or npm does not read the line.
+func npmLine(t []byte, l int) bool {
+	if l < 2 || string(t[l-2:l]) != "/:" {
+		return true
+	}
+	i := l - 2
+	for l-i < maxName && i > 0 && (nameByte(t[i-1]) || t[i-1] == '/' || t[i-1] == ':') {
+		i--
+	}
+	return l-i >= maxName || i+1 < l && string(t[i:i+2]) == "//" || contains(t[i:l], "://")
+}
+
 // compared finds the string to which the name that begins at t[l] is compared: "…" == name.
 func compared(t []byte, l int) (start, end int) {
 	for l > 0 && (t[l-1] == ' ' || t[l-1] == '(') {

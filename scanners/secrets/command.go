@@ -88,3 +88,26 @@ func (s *scan) argument(i int) {
 		s.add("PASSWORD", i, end, rankHeader, 0.7)
 	}
 }
+
+var sessionNames = newWordSet("sess", "sid", "auth", "token", "jwt", "remember", "login", "ticket")
+
+// cookie takes the values of a cookie header that keep somebody logged in.
+func (s *scan) cookie(h scanner.Hit) {
+	t := s.t[:min(len(s.t), h.End+2048)]
+	for i := max(h.End, s.done.cookie); i < len(t) && t[i] != '\n'; i++ {
+		s.done.cookie = i
+		if t[i] != '=' {
+			continue
+		}
+		name := i
+		for name > h.End && nameByte(t[name-1]) {
+			name--
+		}
+		if sessionNames.in(t[name:i]) && !isPublicName(t[name:i]) {
+			s.headerValue("SESSION_COOKIE", i+1, 0.7)
+		}
+		for i+1 < len(t) && t[i+1] != ';' && t[i+1] != '\n' {
+			i++
+		}
+	}
+}

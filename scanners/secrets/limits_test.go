@@ -175,7 +175,7 @@ var hostile = []string{
 	"wallet ",
 	"0xwallet", "MTk4", "AzFu", "token={\"a", "password \"a", "\"a\" == password",
 	"ey" + "J0.a.", "key=[(", "sk-proj-\" + \"",
-	"sig=", "mysql ", "mysql -p", "login a password b3",
+	"sig=", "mysql ", "mysql -p", "login a password b3", "cookie:", "cookie: sid=a;",
 }
 
 func BenchmarkHostile(b *testing.B) {

@@ -144,7 +144,7 @@ type scan struct {
 
 	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new,
 	// and a text that repeats a trigger must not make us read it again each time.
-	done struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined int }
+	done struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined, cookie int }
 
 	inClear bool // the manifest's values are under stringData, not base64
 
@@ -162,7 +162,7 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	s := &work
 	s.t, s.e, s.set, s.found = in.Text, rules, config, s.found[:0]
 	s.last, s.lastOK, s.judged, s.bare = assignment{}, false, false, bareRun{}
-	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined int }{}
+	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined, cookie int }{}
 	s.tooLong, s.at = "", 0
 	for _, h := range hits {
 		for _, k := range s.e.tasks[h.Trigger] {
@@ -283,7 +283,7 @@ func (s *scan) assignmentAt(h scanner.Hit) bool {
 	}
 	s.judged = false
 	s.last, s.lastOK = assigned(s.t, h.Start, h.End, &s.bare)
-	s.lastOK = s.lastOK && !s.covered(s.last.start, s.last.end)
+	s.lastOK = s.lastOK && !s.covered(s.last.start, s.last.end) && npmLine(s.t, s.last.nameStart)
 	return s.lastOK
 }
 

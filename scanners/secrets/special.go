@@ -27,6 +27,7 @@ var specials = []specialRule{
 	{[]string{"BEARER_TOKEN"}, high, []scanner.Trigger{folded("bearer ")}, (*scan).bearer},
 	{[]string{"BASIC_AUTH"}, high, []scanner.Trigger{literal("Basic "), literal("basic ")}, (*scan).basic},
 	{[]string{"AUTHORIZATION_HEADER"}, high, []scanner.Trigger{folded("authorization:"), folded("x-api-key:"), folded("x-auth-token:")}, (*scan).header},
+	{[]string{"SESSION_COOKIE"}, high, []scanner.Trigger{folded("cookie:")}, (*scan).cookie},
 	{[]string{"JWT"}, high, []scanner.Trigger{literal("eyJ")}, (*scan).jwt},
 	{[]string{"JWT_BASE64"}, high, []scanner.Trigger{literal("ZXlK")}, (*scan).jwtBase64},
 	{[]string{"SENTRY_TOKEN"}, crit, []scanner.Trigger{literal("sntrys_eyJ")}, (*scan).sentryOrg},
