@@ -201,6 +201,7 @@ func lastWordIn(name []byte, list []string) bool {
 }
 
 var (
+	lowerHex      = setOf("x")
 	secretBytes   = setOf("w+/=_.~!@#$^*-")
 	passwordBytes = withHigh(setOf("w+/=_.~!@#$%^*:-?&,;|"))
 	brackets      = withHigh(setOf("w+/=_.~!@#$%^*:-?&,;|(){}[]<>"))
@@ -232,7 +233,7 @@ func secretValue(v []byte, minEntropy int, sure bool) bool {
 	if p.digit == 0 {
 		return len(v) >= 12 && (sure || len(v) >= 20) && entropy(v) >= minEntropy-70 && generatedWord(v, &p)
 	}
-	if len(v) >= 12 && tokenEnd(v, 0, setOf("x")) == len(v) {
+	if len(v) >= 12 && filled(v, lowerHex) {
 		minEntropy -= 70 // sixteen different characters cannot give more
 	}
 	return entropy(v) >= minEntropy && random(v, &p) && !worded(v) && !algorithm(v) && (sure || !prefixed(v))

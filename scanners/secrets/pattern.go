@@ -200,6 +200,8 @@ func lower(c byte) byte {
 	return c
 }
 
+var hexBytes = setOf("X")
+
 // startsClean tells whether a token may begin at i: not in the middle of a word, except behind an escape such as \n or
 // %3D.
 func startsClean(t []byte, i int) bool {
@@ -210,8 +212,7 @@ func startsClean(t []byte, i int) bool {
 	if i >= 2 && t[i-2] == '\\' && (c == 'n' || c == 'r' || c == 't') {
 		return true
 	}
-	hex := setOf("X")
-	return i >= 3 && t[i-3] == '%' && hex[t[i-2]] && hex[c]
+	return i >= 3 && t[i-3] == '%' && hexBytes[t[i-2]] && hexBytes[c]
 }
 
 // endsClean tells whether a token may end at i: what goes on beyond the length it may have is something else.

@@ -36,6 +36,8 @@ type engine struct {
 	triggers []scanner.Trigger
 	tasks    [][]task
 	vendor   [][]pattern // by vendorRules
+	names    []bool      // by trigger: whether one of its tasks reads a name
+	others   []bool      // by trigger: whether one of its tasks does not
 }
 
 // trial are parts of the marks of keys that an issuer gives out for tries: they open no account.
@@ -51,7 +53,10 @@ func newEngine() *engine {
 			at[t] = i
 			e.triggers = append(e.triggers, t)
 			e.tasks = append(e.tasks, nil)
+			e.names, e.others = append(e.names, false), append(e.others, false)
 		}
+		name := k.job == jobVendor || k.job == jobSecret
+		e.names[i], e.others[i] = e.names[i] || name, e.others[i] || !name
 		e.tasks[i] = append(e.tasks[i], k)
 	}
 	for i, r := range tokenRules {
@@ -165,6 +170,9 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes, ethereum, joined, cookie int }{}
 	s.tooLong, s.at = "", 0
 	for _, h := range hits {
+		if !s.e.others[h.Trigger] {
+			continue
+		}
 		for _, k := range s.e.tasks[h.Trigger] {
 			switch k.job {
 			case jobToken:
@@ -178,6 +186,9 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	}
 	s.sure = len(s.found) // names are read last: what is a token already needs no second judgement
 	for _, h := range hits {
+		if !s.e.names[h.Trigger] {
+			continue
+		}
 		for _, k := range s.e.tasks[h.Trigger] {
 			switch k.job {
 			case jobVendor:

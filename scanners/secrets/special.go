@@ -204,7 +204,7 @@ func (s *scan) ethereum(h scanner.Hit) {
 			continue
 		}
 		v := s.t[i+2 : i+66]
-		if filled(v, setOf("X")) && entropy(v) >= 300 && !filler(v) && !hashWords.in(s.t[max(0, i-40):i]) {
+		if filled(v, hexBytes) && entropy(v) >= 300 && !filler(v) && !hashWords.in(s.t[max(0, i-40):i]) {
 			s.add("ETHEREUM_PRIVATE_KEY", i, i+66, rankSpecial, 0.8)
 		}
 	}
