@@ -14,6 +14,8 @@ import (
 	"strings"
 )
 
+//go:generate env GOOS=wasip1 GOARCH=wasm GOFLAGS= GOWASM= CGO_ENABLED=0 GOEXPERIMENT= go build -buildmode=c-shared -trimpath -buildvcs=false "-ldflags=-s -w" -o pii/pii.wasm ./pii
+
 //go:generate env GOOS=wasip1 GOARCH=wasm GOFLAGS= GOWASM= CGO_ENABLED=0 GOEXPERIMENT= go build -buildmode=c-shared -trimpath -buildvcs=false "-ldflags=-s -w" -o secrets/secrets.wasm ./secrets
 
 //go:generate env GOLDEN=write go test -count=1 -run TestPacked .

@@ -1,0 +1,295 @@
+package main
+
+// topic is a set of subjects that words near a number speak of.
+type topic uint64
+
+const (
+	ctxPhone topic = 1 << iota
+	ctxCard
+	ctxBank
+	ctxRouting
+	ctxSSN
+	ctxTax
+	ctxPassport
+	ctxLicence
+	ctxID
+	ctxBirth
+	ctxHealth
+	ctxPlate
+	ctxZip
+	ctxCrypto
+	ctxDoctor
+	ctxCompany
+	ctxVoter
+	ctxSwift
+	ctxAddress
+	ctxName
+	ctxDevice
+	ctxMember
+	softPhone
+	softLicence
+	softPlate
+	inUS
+	inUK
+	inDE
+	inFR
+	inES
+	inIT
+	inPL
+	inIN
+	inBR
+	inAU
+	inCA
+	inSG
+	inJP
+	inKR
+	inNL
+	inBE
+	inSE
+	inFI
+	inNO
+	inDK
+	inCH
+	inAT
+	inPT
+	inTR
+	inMX
+	inCN
+	inZA
+	inNG
+	inTH
+	inPH
+	inNZ
+	inOther
+)
+
+const anyCountry = ^topic(0) &^ (inUS - 1)
+
+// contextWords are single words; their plurals and compounds with "number" count too.
+var contextWords = wordTable(map[topic]string{
+	ctxPhone: "phone telephone tel mobile cellphone cellular fax sms whatsapp handy telefon téléphone " +
+		"telefono teléfono telefone celular móvil mobil telefoon puhelin telefonnummer " +
+		"landline hotline rufnummer telegram msisdn ring móvel gsm",
+	ctxCard: "card credit debit visa mastercard amex discover diners maestro cc pan kreditkarte kredit karte carte " +
+		"tarjeta cartao cartão carta cvv creditcard cardholder",
+	ctxBank: "bank account acct iban konto kontonummer compte cuenta conto conta banking deposit checking savings " +
+		"wire " +
+		"rekening",
+	ctxRouting:    "routing aba rtn transit fedwire ach",
+	ctxSSN | inUS: "ssn ssns social",
+	ctxTax: "tax taxpayer tin fiscal steuer vat tva iva taxid taxation rfc cuit steuerid " +
+		"identifikationsnummer",
+	ctxPassport: "passport passports reisepass passeport pasaporte passaporto passaporte paspoort " +
+		"paszport travel pasaport",
+	ctxLicence: "driver drivers driving dl führerschein fuehrerschein " +
+		"fahrerlaubnis permis patente licencia conducir ehliyet dlno",
+	ctxID: "identity identification national citizen citizenship resident permanent ausweis " +
+		"identité identidad ident identità identitet civil civic nid cnic nik",
+	ctxBirth: "born birth birthday dob birthdate birthdays dateofbirth geboren geburtsdatum geburtstag " +
+		"né née naissance nacido nacida nacimiento nato nata nascita nascimento geboortedatum född urodzenia doğum",
+	ctxHealth: "medical health patient mrn insurance medicare beneficiary hospital chart krankenkasse " +
+		"versicherten krankenversicherung versichertennummer kvnr gesundheitskarte gkv egk nhs hicn",
+	ctxPlate: "vehicle plate plates kennzeichen kfz plaka matrícula " +
+		"immatriculation targa nummernschild kraftfahrzeug fahrzeug taşıt araç",
+	ctxZip: "zip zipcode postcode postal plz postleitzahl postnummer kodpocztowy",
+	ctxCrypto: "wallet btc bitcoin ethereum eth crypto ltc litecoin dogecoin xrp monero usdt tron " +
+		"solana blockchain",
+	ctxDoctor: "npi dea provider physician prescriber doctor practitioner certificate prescription lanr " +
+		"bsnr arzt arztnummer betriebsstätte betriebsstättennummer praxis nurse",
+	ctxCompany: "company corporation business org enterprise employer brn uen organisation organization " +
+		"organisationsnummer orgnummer handelsregister registergericht amtsgericht handelsregisternummer firma " +
+		"gmbh hrb hra cnpj siret siren gst",
+	ctxVoter | inIN: "voter epic elector electoral",
+	ctxSwift:        "swift bic swiftcode",
+	ctxAddress: "address street lives located ship shipping deliver delivery adresse dirección mailing " +
+		"residence home residing",
+	softPhone:           "call calls dial reach messages message cell portable signal text ring contact sms",
+	softLicence:         "license licence licenses licences",
+	softPlate:           "car registration registered reg truck lorry cars",
+	ctxName:             "name",
+	ctxDevice:           "imei device serial handset",
+	ctxMember:           "member membership policy subscriber",
+	ctxTax | inUS:       "itin ein fein employer irs",
+	ctxHealth | inUK:    "nhs",
+	ctxTax | inUK:       "nino utr hmrc",
+	ctxID | inPL:        "pesel polish polski dowód",
+	ctxTax | inPL:       "nip",
+	ctxCompany | inPL:   "regon",
+	ctxID | inIN:        "aadhaar aadhar uidai",
+	ctxTax | inIN:       "gstin pan gst",
+	inIN:                "indian india",
+	ctxID | inBR:        "cpf rg",
+	ctxCompany | inBR:   "cnpj",
+	inBR:                "brazil brasil brazilian",
+	ctxTax | inAU:       "tfn",
+	ctxCompany | inAU:   "abn acn",
+	inAU:                "australia australian",
+	ctxID | inCA:        "sin",
+	inCA:                "canada canadian",
+	ctxID | inSG:        "nric",
+	ctxCompany | inSG:   "uen",
+	inSG:                "singapore",
+	inJP:                "japan japanese",
+	inKR:                "korea korean",
+	ctxID | inKR:        "rrn frn jumin",
+	ctxCompany | inKR:   "brn",
+	ctxID | inNL:        "bsn burgerservicenummer sofinummer",
+	ctxID | inBE:        "rijksregisternummer rijksregister nn insz niss",
+	ctxID | inSE:        "personnummer personnr samordningsnummer swedish",
+	ctxID | inFI:        "hetu henkilötunnus finnish",
+	ctxID | inNO:        "fødselsnummer fodselsnummer personnummer norwegian",
+	ctxID | inDK:        "cpr cprnr danish",
+	ctxID | inCH:        "ahv avs",
+	ctxID | inAT:        "svnr sozialversicherungsnummer sozialversicherung sv",
+	ctxTax | inPT:       "nif contribuinte",
+	ctxTax | inES:       "nif cif",
+	ctxID | inES:        "dni nie spanish",
+	ctxID | inTR:        "kimlik tckn tc vatandaşlık turkish türk",
+	inTR:                "turkey türkiye turkish",
+	ctxID | inMX:        "curp",
+	ctxTax | inMX:       "rfc",
+	inMX:                "mexico mexican méxico",
+	ctxID | inCN:        "chinese china 身份证 身分證",
+	ctxID | inZA:        "rsa sa",
+	ctxID | inNG:        "nin nigerian nigeria bvn",
+	ctxID | inTH:        "tnin thai thailand เลขประจำตัวประชาชน เลขบัตรประชาชน",
+	ctxTax | inPH:       "tin bir",
+	ctxID | inKR | inUK: "주민등록번호 주민번호 외국인등록번호",
+	ctxLicence | inKR:   "운전면허",
+	ctxPassport | inKR:  "여권",
+	ctxID | inJP:        "マイナンバー 個人番号",
+	ctxPhone | inJP:     "電話",
+	ctxPhone | inCN:     "电话 手机",
+	ctxPhone | inKR:     "전화",
+	ctxPhone | inOther:  "телефон тел",
+	ctxID | inFR:        "nir insee sécurité sociale",
+	ctxID | inDE: "personalausweis personalausweisnummer sozialversicherung rentenversicherung " +
+		"rentenversicherungsnummer rvnr sozialversicherungsnummer",
+	ctxTax | inDE: "steuernummer steueridentifikationsnummer steueridentifikation steuerbescheid " +
+		"einkommensteuer mehrwertsteuer ust idnr ustid umsatzsteuer finanzamt",
+	ctxID | inIT:     "codice fiscale carta identità",
+	ctxTax | inIT:    "partita piva",
+	ctxTax | inNZ:    "ird",
+	ctxHealth | inNZ: "nhi",
+	ctxID | inOther: "oib jmbg emso cnp egn rodné isikukood pps ppsn cuil cuit dni rut cedula cédula nik cnic " +
+		"nric " +
+		"mykad hkid 身份證 snils inn снилс инн emirates iqama תעודת amka afm",
+	ctxZip | inCN: "邮编",
+})
+
+// foreign are the words of contextWords in scripts that put no spaces between words.
+var foreign []string
+
+func wordTable(lists map[topic]string) map[string]topic {
+	table := map[string]topic{}
+	for mask, list := range lists {
+		for i := 0; i < len(list); {
+			end := i
+			for end < len(list) && list[end] != ' ' {
+				end++
+			}
+			if end > i {
+				table[list[i:end]] |= mask
+				if list[i] >= 0xe0 {
+					foreign = append(foreign, list[i:end])
+				}
+			}
+			i = end + 1
+		}
+	}
+	return table
+}
+
+// How far words count, in bytes.
+const (
+	contextBefore = 72
+	contextAfter  = 32
+	softBefore    = 28
+)
+
+// around collects what the words near t[start:end] speak of.
+func (s *scan) around(start, end int) topic {
+	if s.ctxStart == start && s.ctxEnd == end {
+		return s.ctx
+	}
+	from, to := max(0, start-contextBefore), min(len(s.t), end+contextAfter)
+	for from > 0 && from < start && isWord(s.t[from-1]) {
+		from++
+	}
+	s.ctxStart, s.ctxEnd = start, end
+	s.ctx = topics(s.t[from:start]) | topics(s.t[end:to])
+	if s.ctx&(softPhone|softLicence|softPlate) != 0 {
+		near := topics(s.t[max(from, start-softBefore):start])
+		s.ctx |= hardened(near)
+	}
+	return s.ctx
+}
+
+// hardened turns words of everyday speech, which count only close before a number, into the topics they then stand for.
+func hardened(near topic) (t topic) {
+	if near&softPhone != 0 {
+		t |= ctxPhone
+	}
+	if near&softLicence != 0 {
+		t |= ctxLicence
+	}
+	if near&softPlate != 0 {
+		t |= ctxPlate
+	}
+	return t
+}
+
+// topics reads words: runs of letters, cut where a small letter meets a capital as in phoneNumber.
+func topics(t []byte) (found topic) {
+	var word [64]byte
+	n := 0
+	for i := 0; i <= len(t); i++ {
+		c := at(t, i)
+		letter := isAlpha(c) || c >= 0x80
+		if letter && !(n > 0 && isUpper(c) && i > 0 && isLower(t[i-1])) {
+			if n < len(word) {
+				word[n] = lower(c)
+				n++
+			}
+			continue
+		}
+		if n > 1 {
+			found |= wordTopics(word[:n])
+		}
+		if n = 0; letter {
+			word[0], n = lower(c), 1
+		}
+	}
+	return found
+}
+
+var wordEndings = []string{"nummer", "number", "num", "nr", "no", "code", "id", "s"}
+
+func wordTopics(w []byte) topic {
+	if mask, ok := contextWords[string(w)]; ok {
+		return mask
+	}
+	for _, ending := range wordEndings {
+		if n := len(w) - len(ending); n > 1 && string(w[n:]) == ending {
+			if mask, ok := contextWords[string(w[:n])]; ok {
+				return mask
+			}
+		}
+	}
+	for n := len(w) - 1; n >= 5 && n >= len(w)-4; n-- { // inflected: plakası, passports
+		if mask, ok := contextWords[string(w[:n])]; ok {
+			return mask
+		}
+	}
+	if w[0] < 0xe0 {
+		return 0
+	}
+	for _, f := range foreign {
+		for i := 0; i+len(f) <= len(w); i++ {
+			if string(w[i:i+len(f)]) == f {
+				return contextWords[f]
+			}
+		}
+	}
+	return 0
+}

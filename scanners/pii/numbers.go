@@ -1,0 +1,327 @@
+package main
+
+import "github.com/yett-dev/yett/sdk/scanner"
+
+// Shapes: a number as it is written, digits as 9 and letters as A. shapes maps each written form to its rules.
+var shapes = makeShapes()
+
+const maxShape = 40
+
+// shapeOf is a number on its way through numbers.
+type shapeOf struct {
+	form                   [maxShape]byte // as written: 9, A and separators
+	any                    [maxShape]byte // likewise, with x for both
+	v                      [maxShape]byte // the characters alone, capitals
+	n, m                   int            // lengths of form and v
+	digits, letters, small int
+}
+
+func makeShapes() map[string][]uint8 {
+	table := map[string][]uint8{}
+	for i, r := range numberRules {
+		for _, form := range expandShapes(r.shapes) {
+			table[form] = append(table[form], uint8(i))
+		}
+	}
+	return table
+}
+
+// expandShapes makes every written form of a rule's shapes.
+func expandShapes(list string) (forms []string) {
+	for len(list) > 0 {
+		one := list
+		list = ""
+		for i := range len(one) {
+			if one[i] == '|' {
+				one, list = one[:i], one[i+1:]
+				break
+			}
+		}
+		varied := false
+		for i := range len(one) {
+			varied = varied || one[i] == '~'
+		}
+		if !varied {
+			forms = append(forms, expandShape(one, "")...)
+			continue
+		}
+		for _, sep := range []string{"", " ", "-"} {
+			forms = append(forms, expandShape(one, sep)...)
+		}
+	}
+	return forms
+}
+
+func expandShape(one, sep string) []string {
+	onlyX := true
+	for i := range len(one) {
+		onlyX = onlyX && one[i] != 'd' && one[i] != 'a'
+	}
+	forms := []string{""}
+	extend := func(with ...string) {
+		var longer []string
+		for _, f := range forms {
+			for _, w := range with {
+				longer = append(longer, f+w)
+			}
+		}
+		forms = longer
+	}
+	for i := 0; i < len(one); {
+		c := one[i]
+		i++
+		if c == '~' {
+			extend(sep)
+			continue
+		}
+		if c != 'd' && c != 'a' && c != 'x' {
+			extend(string(c))
+			continue
+		}
+		n := 0
+		for i < len(one) && isDigit(one[i]) {
+			n = n*10 + int(one[i]-'0')
+			i++
+		}
+		for range n {
+			switch {
+			case c == 'd':
+				extend("9")
+			case c == 'a':
+				extend("A")
+			case onlyX:
+				extend("x")
+			default:
+				extend("9", "A")
+			}
+		}
+	}
+	return forms
+}
+
+func (p *shapeOf) reset() { p.n, p.m, p.digits, p.letters, p.small = 0, 0, 0, 0, 0 }
+
+// put appends a byte as written; false when there is no room.
+func (p *shapeOf) put(c byte) bool {
+	if p.n == maxShape {
+		return false
+	}
+	form, any := c, c
+	switch {
+	case isDigit(c):
+		form, any = '9', 'x'
+		p.digits++
+	case isAlpha(c):
+		form, any = 'A', 'x'
+		p.letters++
+		if isLower(c) {
+			p.small++
+		}
+	}
+	p.form[p.n], p.any[p.n] = form, any
+	p.n++
+	if any == 'x' {
+		p.v[p.m] = upper(c)
+		p.m++
+	}
+	return true
+}
+
+const maxSegments = 7
+
+// digits deals with the number around a run of digits.
+func (s *scan) digits(h scanner.Hit) {
+	if h.Start < s.upTo {
+		return
+	}
+	from, to := h.Start, h.End
+	for from > 0 && isWord(s.t[from-1]) && h.Start-from < maxShape {
+		from--
+	}
+	for to < len(s.t) && isWord(s.t[to]) && to-h.End < 2*maxShape {
+		to++
+	}
+	if h.Start-from >= maxShape || to-from > 2*maxShape { // no number is that long
+		for to < len(s.t) && isWord(s.t[to]) {
+			to++
+		}
+		s.upTo = to
+		return
+	}
+	s.upTo = to
+	for _, find := range digitFinders {
+		if end := find(s, from, to); end > 0 {
+			s.upTo = max(to, end)
+			return
+		}
+	}
+}
+
+// digitFinders are tried in turn on a word with digits; one that finds something says where it ends.
+var digitFinders = [...]func(*scan, int, int) int{
+	(*scan).network, (*scan).date, (*scan).iban, (*scan).shaped, (*scan).phone, (*scan).age, (*scan).street,
+	(*scan).zip,
+}
+
+// best is the rule that fits a number best.
+type best struct {
+	rule       int
+	start, end int
+	confidence float32
+}
+
+// shaped looks for a number of some rule that begins with the word t[from:to], or with a short word of letters before.
+func (s *scan) shaped(from, to int) int {
+	b := best{rule: -1}
+	s.shapedFrom(from, &b)
+	start := from
+	for range 3 { // KA 05 MH 1234, B-AB 1234, 1AB2-CD3-EF45
+		word := start - 1
+		if word < 1 || s.t[word] != ' ' && s.t[word] != '-' && s.t[word] != '.' {
+			break
+		}
+		start = word
+		for start > 0 && isWord(s.t[start-1]) && word-start < 5 {
+			start--
+		}
+		if start == word || word-start > 4 || start > 0 && isWord(s.t[start-1]) {
+			break
+		}
+		s.shapedFrom(start, &b)
+	}
+	if b.rule < 0 {
+		return 0
+	}
+	r := &numberRules[b.rule]
+	if b.confidence < 0.45 {
+		s.addAs(r.kind, b.start, b.end, b.confidence, min(low, kinds[kindIndex[r.kind]].severity), redact)
+	} else {
+		s.add(r.kind, b.start, b.end, b.confidence)
+	}
+	return b.end
+}
+
+// shapedFrom tries the numbers of one and more segments from start on.
+func (s *scan) shapedFrom(start int, b *best) {
+	if !s.clearBefore(start) {
+		return
+	}
+	p := &s.shape
+	p.reset()
+	paren := false
+	for i, segments := start, 0; segments < maxSegments; segments++ {
+		word := i
+		for i < len(s.t) && isWord(s.t[i]) {
+			if !p.put(s.t[i]) {
+				return
+			}
+			i++
+		}
+		if i == word {
+			return
+		}
+		if p.digits == 0 && i-word > 6 || segments > 0 && p.small > 3 && !s.bare {
+			return // prose
+		}
+		end := i
+		if paren && at(s.t, i) == ')' {
+			p.put(')')
+			end++
+		}
+		if p.digits > 0 && p.n >= 5 {
+			s.match(start, end, b)
+		}
+		switch c := at(s.t, i); c {
+		case ' ', '-', '.', '/', ':', '+', '(':
+			paren = c == '('
+			if i >= len(s.t)-1 || !p.put(c) {
+				return
+			}
+			i++
+		default:
+			return
+		}
+	}
+}
+
+// match tries the rules of the shape that t[start:end] has.
+func (s *scan) match(start, end int, b *best) {
+	p := &s.shape
+	rules := shapes[string(p.form[:p.n])]
+	if p.letters > 0 && len(rules) == 0 {
+		rules = shapes[string(p.any[:p.n])]
+	} else if p.letters > 0 {
+		defer s.matchRules(shapes[string(p.any[:p.n])], start, end, b)
+	}
+	s.matchRules(rules, start, end, b)
+	if p.letters == 0 && p.m >= 12 && p.m <= 19 {
+		s.card(start, end)
+	}
+}
+
+func (s *scan) matchRules(rules []uint8, start, end int, b *best) {
+	if len(rules) == 0 || !s.clearAfter(end) {
+		return
+	}
+	p := &s.shape
+	for _, i := range rules {
+		r := &numberRules[i]
+		if !r.check(p.v[:p.m]) {
+			continue
+		}
+		if !s.bare && r.proof < strong && p.letters == 0 && sequential(p.v[:p.m]) {
+			continue
+		}
+		words := s.around(start, end)
+		said := words&r.need != 0
+		confidence := [...]float32{named: 0, weak: 0.3, medial: 0.4, strong: 0.75}[r.proof]
+		switch {
+		case said:
+			confidence = [...]float32{named: 0.5, weak: 0.6, medial: 0.75, strong: 0.95}[r.proof]
+			if words&r.need&anyCountry != 0 {
+				confidence += 0.04
+			} else if words&anyCountry != 0 && r.need&anyCountry != 0 {
+				confidence -= 0.15 // another country's
+			}
+		case r.proof == named, r.proof < strong && !s.bare:
+			continue
+		}
+		if p.small > 0 && !s.bare && (!said || r.need&ctxPlate != 0) {
+			continue // ids are written in capitals
+		}
+		longer := end-start > b.end-b.start
+		if b.rule < 0 || confidence > b.confidence+0.01 || longer && confidence > b.confidence-0.15 {
+			*b = best{int(i), start, end, confidence}
+		}
+	}
+}
+
+// clearBefore tells whether a number may begin at i: not inside a word, an amount, a decimal or a longer chain.
+func (s *scan) clearBefore(i int) bool {
+	if i == 0 {
+		return true
+	}
+	switch c := s.t[i-1]; {
+	case isWord(c), c == '_', c == '$', c == '%', c == '\\':
+		return false
+	case c == '.', c == '-', c == '/', c == ',':
+		return !isWord(at(s.t, i-2)) || c == ',' && !isDigit(at(s.t, i-2))
+	case c >= 0x80:
+		return true
+	}
+	return true
+}
+
+// clearAfter tells whether a number may end at i.
+func (s *scan) clearAfter(i int) bool {
+	c, next := at(s.t, i), at(s.t, i+1)
+	switch {
+	case isWord(c), c == '_', c == '%', c == '@':
+		return false
+	case c == '.', c == '-', c == '/', c == ':':
+		return !isWord(next)
+	case c == ',':
+		return !isDigit(next)
+	}
+	return true
+}
