@@ -20,7 +20,7 @@ var otherKinds = []kind{
 	{"EMAIL", medium, redact}, {"PHONE", medium, redact}, {"CREDIT_CARD", critical, redact}, {"IBAN", high, redact},
 	{"SWIFT_BIC", low, redact}, {"IP_ADDRESS", low, redact}, {"MAC_ADDRESS", low, redact}, {"CRYPTO", medium, redact},
 	{"DATE_OF_BIRTH", medium, redact}, {"DATE_TIME", info, scanner.Flag}, {"AGE", info, scanner.Flag},
-	{"URL", info, scanner.Flag}, {"ADDRESS", medium, redact}, {"ZIP_CODE", low, redact}, {"UK_POSTCODE", low, redact},
+	{"URL", info, scanner.Flag}, {"POSTAL_ADDRESS", medium, redact}, {"ZIP_CODE", low, redact}, {"UK_POSTCODE", low, redact},
 	{"PERSON", low, redact}, {"US_SSN", critical, redact}, {"BANK_NUMBER", high, redact}, {"MEDICAL_RECORD", high,
 		redact},
 	{"DE_BSNR", low, redact}, {"DE_LANR", low, redact}, {"US_NPI", low, redact}, {"MEDICAL_LICENSE", low, redact},

@@ -245,7 +245,7 @@ func (s *scan) judgePhone(p *dialled, words topic) float32 {
 		}
 	}
 	said := words&ctxPhone != 0 || hasPrefix(s.t, p.end, "-office") ||
-		p.k > 1 && s.numberIs(p.start)
+		p.k > 1 && (s.leadsTo(p.start, leads) || s.leadsTo(p.start, moreLeads))
 	confidence := float32(0.55)
 	if said {
 		confidence = 0.85
@@ -260,6 +260,9 @@ func (s *scan) judgePhone(p *dialled, words topic) float32 {
 	case d[0] == '0' && d[1] != '0' && p.n >= 9 && (p.n <= 11 || said) && p.n <= 12 && p.k > 1 && p.evenGroups():
 		return confidence
 	case p.k == 1 && words&ctxPhone != 0 && p.n >= 7 && p.n <= 12 && !same(d) && words&softPhone == 0:
+		return 0.6
+	case p.k == 1 && p.n >= 8 && p.n <= 12 && !same(d) &&
+		(s.leadsTo(p.start, leads) || hasPrefix(s.t, p.end, "-office")):
 		return 0.6
 	case p.k == 1 && p.n == 11 && d[0] == '0' && (d[1] == '9' || d[1] == '7') && !same(d[2:]):
 		return 0.4
@@ -293,10 +296,15 @@ func (p *dialled) dumped(t []byte) bool {
 	return at(t, p.start-1) == ' ' && pair(p.start-3) || at(t, p.end) == ' ' && pair(p.end+1)
 }
 
-// numberIs tells whether what stands before i leads to somebody's number.
-func (s *scan) numberIs(i int) bool {
-	for _, lead := range [...]string{"number is ", "number: ", "me on ", "me at ", "number ", "us at ", "us on ",
-		"nummer ist ", "numéro est le "} {
+// Words right before somebody's number. The second list leads to numbers of other things too.
+var (
+	leads     = []string{"me on ", "me at ", "us at ", "us on ", "messages to ", "call ", "contact: ", "dial "}
+	moreLeads = []string{"number is ", "number: ", "number ", "nummer ist ", "numéro est le "}
+)
+
+// leadsTo tells whether one of the words stands right before i.
+func (s *scan) leadsTo(i int, words []string) bool {
+	for _, lead := range words {
 		if hasPrefix(s.t, i-len(lead), lead) {
 			return true
 		}
@@ -307,7 +315,7 @@ func (s *scan) numberIs(i int) bool {
 // evenGroups: two digits or more in each group; the first may be a trunk prefix.
 func (p *dialled) evenGroups() bool {
 	for i, n := range p.groups[:p.k] {
-		if n < 2 && (i > 0 || p.k > 1 && p.groups[1] < 3) || n > 8 {
+		if n < 2 && (i > 0 || p.k > 1 && p.groups[1] < 3) && !(i == 1 && p.paren) || n > 8 {
 			return false
 		}
 	}

@@ -60,7 +60,7 @@ func (s *scan) street(from, to int) int {
 	}
 	end := s.unit(found)
 	end = s.cityZip(end)
-	s.add("ADDRESS", from, end, 0.7)
+	s.add("POSTAL_ADDRESS", from, end, 0.7)
 	return end
 }
 
@@ -91,7 +91,7 @@ func (s *scan) streetBefore(from, to int) int {
 					}
 				}
 			}
-			s.add("ADDRESS", start, stop, 0.6)
+			s.add("POSTAL_ADDRESS", start, stop, 0.6)
 			return stop
 		}
 	}
@@ -167,7 +167,7 @@ func (s *scan) zip(from, to int) int {
 	if n == 5 && at(s.t, from-1) == ' ' && usState(s.t[max(0, from-3):max(2, from-1)]) && from >= 3 && !isWord(at(s.t,
 		from-4)) {
 		if end := usZip(s.t, from); end > 0 {
-			s.add("ADDRESS", from-3, end, 0.6)
+			s.add("POSTAL_ADDRESS", from-3, end, 0.6)
 			return end
 		}
 	}

@@ -294,7 +294,7 @@ func truePersonal(f sdk.Finding, r row) bool {
 	switch f.Kind {
 	case "PII_EMAIL":
 		return true
-	case "PII_DATE_OF_BIRTH", "PII_ADDRESS", "PII_ZIP_CODE":
+	case "PII_DATE_OF_BIRTH", "PII_POSTAL_ADDRESS", "PII_ZIP_CODE":
 		return r.Source == "tau-bench"
 	}
 	return false

@@ -56,7 +56,10 @@ func scannerEval() *cobra.Command {
 			"  whole   of these, rows in which each listed span that occurs in the text is covered by one finding\n" +
 			"  fpr     rows that hold nothing with a finding; where rows are about one entity, fpr_entity counts only " +
 			"findings\n" +
-			"          whose kind names that entity\n\n" +
+			"          whose kind names that entity\n" +
+			"  span_f1 where spans name entities: findings whose kind names one, against its spans; more than half of " +
+			"the\n" +
+			"          longer must be common\n\n" +
 			"Every text is scanned on two instances, the second time from the last row to the first: different findings " +
 			"are an\n" +
 			"error, and so is a scan that fails. Exit 1 after any error, or when a bound is not met.",
@@ -206,12 +209,13 @@ func (f *evalFlags) print(cmd *cobra.Command, rep *evalReport) error {
 	}
 	return f.out.Print(cmd.OutOrStdout(), rows, false,
 		[]string{"SET", "HALF", "RULE", "ROWS", "POSITIVE", "RECALL", "WHOLE", "NEGATIVE", "FALSE", "FPR", "FPR ENTITY",
-			"ERRORS"},
+			"SPAN F1", "ERRORS"},
 		func(row any) []string {
 			r := row.(*evalRow)
 			n := strconv.Itoa
 			return []string{r.Set, cmp.Or(r.Half, "all"), cmp.Or(r.Rule, "all"), n(r.Count), n(r.Positive), share(r.Recall),
-				share(r.Whole), n(r.Negative), n(r.False), share(r.FPR), share(r.FPREntity), n(r.Errors)}
+				share(r.Whole), n(r.Negative), n(r.False), share(r.FPR), share(r.FPREntity),
+				share(r.SpanF1), n(r.Errors)}
 		})
 }
 

@@ -35,7 +35,10 @@ type evalRow struct {
 	Whole     *float64 `json:"recall_whole"`
 	FPR       *float64 `json:"fpr"`
 	FPREntity *float64 `json:"fpr_entity,omitempty"`
+	Spans     int      `json:"spans,omitempty"`
+	SpanF1    *float64 `json:"span_f1,omitempty"`
 
+	spans                 spanCount
 	entities, falseEntity int // negative rows that are about one entity
 }
 
@@ -65,6 +68,7 @@ func (rep *evalReport) measure(ctx context.Context, set string, rows []labelled,
 		}
 		return lines[key]
 	}
+	entities := entitiesOf(rows)
 	for i := range rows {
 		row := &rows[i]
 		if errs[i] != nil {
@@ -76,6 +80,12 @@ func (rep *evalReport) measure(ctx context.Context, set string, rows []labelled,
 		}
 		for _, half := range halves {
 			at(half, "").add(row, row.spans, found[i], errs[i])
+			at(half, "").addSpans(row, entities, found[i])
+			if f.by == "rule" { // a finding of an entity counts in rows without a span of it too
+				for _, e := range entities {
+					at(half, e).addSpans(row, []string{e}, found[i])
+				}
+			}
 			if f.by == "rule" {
 				for _, c := range classes(row) {
 					at(half, c.rule).add(row, c.spans, found[i], errs[i])
@@ -93,6 +103,7 @@ func ordered(lines map[[2]string]*evalRow) []evalRow {
 	for _, r := range lines {
 		r.Recall, r.Whole = rate(r.Hit, r.Positive), rate(r.HitWhole, r.Positive)
 		r.FPR, r.FPREntity = rate(r.False, r.Negative), rate(r.falseEntity, r.entities)
+		r.Spans, r.SpanF1 = r.spans.labels, r.spans.f1()
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b evalRow) int {

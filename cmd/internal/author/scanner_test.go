@@ -213,7 +213,7 @@ func TestScannerEval(t *testing.T) {
 		t.Error("a second run prints something else")
 	}
 	if table := strings.Fields(must(runYett(t, "scanner", "eval", "--set", plain, "--scanner", "secrets"))); len(table) !=
-		13+3*12 {
+		15+3*13 {
 		t.Errorf("the table: %q", table)
 	}
 	file := filepath.Join(t.TempDir(), "s.wasm")
