@@ -239,45 +239,72 @@ func hardened(near topic) (t topic) {
 	return t
 }
 
+// known are the words of contextWords.
+var known = makeWordSet(contextWords)
+
+const maxWord = 64
+
+// reader is a word on its way through topics: its letters, small, and the hash of each of its beginnings.
+type reader struct {
+	word [maxWord]byte
+	hash [maxWord]uint32
+	n    int
+}
+
+func (r *reader) put(c byte) {
+	if r.n == maxWord {
+		return
+	}
+	h := hashSeed
+	if r.n > 0 {
+		h = r.hash[r.n-1]
+	}
+	c = lower(c)
+	r.word[r.n], r.hash[r.n] = c, (h^uint32(c))*hashPrime
+	r.n++
+}
+
+var reading reader
+
 // topics reads words: runs of letters, cut where a small letter meets a capital as in phoneNumber.
 func topics(t []byte) (found topic) {
-	var word [64]byte
-	n := 0
-	for i := 0; i <= len(t); i++ {
-		c := at(t, i)
+	r := &reading
+	r.n = 0
+	for i, c := range t {
 		letter := isAlpha(c) || c >= 0x80
-		if letter && !(n > 0 && isUpper(c) && i > 0 && isLower(t[i-1])) {
-			if n < len(word) {
-				word[n] = lower(c)
-				n++
+		if !letter || r.n > 0 && isUpper(c) && isLower(t[i-1]) {
+			if r.n > 1 {
+				found |= r.topics()
 			}
-			continue
+			r.n = 0
 		}
-		if n > 1 {
-			found |= wordTopics(word[:n])
+		if letter {
+			r.put(c)
 		}
-		if n = 0; letter {
-			word[0], n = lower(c), 1
-		}
+	}
+	if r.n > 1 {
+		found |= r.topics()
 	}
 	return found
 }
 
 var wordEndings = []string{"nummer", "number", "num", "nr", "no", "code", "id", "s"}
 
-func wordTopics(w []byte) topic {
-	if mask, ok := contextWords[string(w)]; ok {
+// topics gives what the word speaks of: as it stands, without an ending, and without a few letters of inflection.
+func (r *reader) topics() topic {
+	w := r.word[:r.n]
+	if mask := known.find(w, r.hash[r.n-1]); mask != 0 {
 		return mask
 	}
 	for _, ending := range wordEndings {
-		if n := len(w) - len(ending); n > 1 && string(w[n:]) == ending {
-			if mask, ok := contextWords[string(w[:n])]; ok {
+		if n := len(w) - len(ending); n > 1 && w[n] == ending[0] && string(w[n:]) == ending {
+			if mask := known.find(w[:n], r.hash[n-1]); mask != 0 {
 				return mask
 			}
 		}
 	}
-	for n := len(w) - 1; n >= 5 && n >= len(w)-4; n-- { // inflected: plakası, passports
-		if mask, ok := contextWords[string(w[:n])]; ok {
+	for n := len(w) - 1; n >= 5 && n >= len(w)-4; n-- { // plakası, passports
+		if mask := known.find(w[:n], r.hash[n-1]); mask != 0 {
 			return mask
 		}
 	}

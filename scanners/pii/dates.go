@@ -11,6 +11,11 @@ func month(t []byte, i int) (n, end int) {
 	if isAlpha(at(t, i-1)) {
 		return 0, 0
 	}
+	switch at(t, i) | 0x20 {
+	case 'j', 'f', 'm', 'a', 's', 'o', 'n', 'd':
+	default:
+		return 0, 0
+	}
 	for m, name := range monthNames {
 		if !hasPrefix(t, i, name) {
 			continue

@@ -51,7 +51,7 @@ var cardForms = map[string]bool{
 func (s *scan) card(start, end int) {
 	p := &s.shape
 	v := p.v[:p.m]
-	if p.n != p.m && !cardForms[string(p.form[:p.n])] || !luhn(v) || same(v) || !s.clearAfter(end) {
+	if !luhn(v) || same(v) {
 		return
 	}
 	words := s.around(start, end)

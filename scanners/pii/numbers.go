@@ -2,128 +2,42 @@ package main
 
 import "github.com/yett-dev/yett/sdk/scanner"
 
-// Shapes: a number as it is written, digits as 9 and letters as A. shapes maps each written form to its rules.
-var shapes = makeShapes()
-
-const maxShape = 40
-
-// shapeOf is a number on its way through numbers.
+// shapeOf is a number on its way through the shapes.
 type shapeOf struct {
-	form                   [maxShape]byte // as written: 9, A and separators
-	any                    [maxShape]byte // likewise, with x for both
-	v                      [maxShape]byte // the characters alone, capitals
-	n, m                   int            // lengths of form and v
-	digits, letters, small int
+	v         [maxShape]byte // letters and digits alone, capitals
+	n, m      int            // bytes as written; length of v
+	form, any uint16         // states of the trie, as written and with x for letters and digits
+	letters   int
+	digits    int
+	small     int
 }
 
-func makeShapes() map[string][]uint8 {
-	table := map[string][]uint8{}
-	for i, r := range numberRules {
-		for _, form := range expandShapes(r.shapes) {
-			table[form] = append(table[form], uint8(i))
-		}
-	}
-	return table
-}
+func (p *shapeOf) reset() { *p = shapeOf{} }
 
-// expandShapes makes every written form of a rule's shapes.
-func expandShapes(list string) (forms []string) {
-	for len(list) > 0 {
-		one := list
-		list = ""
-		for i := range len(one) {
-			if one[i] == '|' {
-				one, list = one[:i], one[i+1:]
-				break
-			}
-		}
-		varied := false
-		for i := range len(one) {
-			varied = varied || one[i] == '~'
-		}
-		if !varied {
-			forms = append(forms, expandShape(one, "")...)
-			continue
-		}
-		for _, sep := range []string{"", " ", "-"} {
-			forms = append(forms, expandShape(one, sep)...)
-		}
-	}
-	return forms
-}
-
-func expandShape(one, sep string) []string {
-	onlyX := true
-	for i := range len(one) {
-		onlyX = onlyX && one[i] != 'd' && one[i] != 'a'
-	}
-	forms := []string{""}
-	extend := func(with ...string) {
-		var longer []string
-		for _, f := range forms {
-			for _, w := range with {
-				longer = append(longer, f+w)
-			}
-		}
-		forms = longer
-	}
-	for i := 0; i < len(one); {
-		c := one[i]
-		i++
-		if c == '~' {
-			extend(sep)
-			continue
-		}
-		if c != 'd' && c != 'a' && c != 'x' {
-			extend(string(c))
-			continue
-		}
-		n := 0
-		for i < len(one) && isDigit(one[i]) {
-			n = n*10 + int(one[i]-'0')
-			i++
-		}
-		for range n {
-			switch {
-			case c == 'd':
-				extend("9")
-			case c == 'a':
-				extend("A")
-			case onlyX:
-				extend("x")
-			default:
-				extend("9", "A")
-			}
-		}
-	}
-	return forms
-}
-
-func (p *shapeOf) reset() { p.n, p.m, p.digits, p.letters, p.small = 0, 0, 0, 0, 0 }
-
-// put appends a byte as written; false when there is no room.
+// put appends a byte as written; false when no shape goes on like that.
 func (p *shapeOf) put(c byte) bool {
-	if p.n == maxShape {
-		return false
-	}
-	form, any := c, c
-	switch {
-	case isDigit(c):
-		form, any = '9', 'x'
+	class := shapeClass[c]
+	p.form = walk.step(p.form, class)
+	switch class {
+	case classDigit:
 		p.digits++
-	case isAlpha(c):
-		form, any = 'A', 'x'
+	case classLetter:
 		p.letters++
 		if isLower(c) {
 			p.small++
 		}
+	default:
+		p.any = walk.step(p.any, class)
+		p.n++
+		return (p.form != noState || p.any != noState) && p.n < maxShape
 	}
-	p.form[p.n], p.any[p.n] = form, any
+	p.any = walk.step(p.any, classEither)
+	if p.form == noState && p.any == noState || p.m == maxShape {
+		return false
+	}
+	p.v[p.m] = upper(c)
+	p.m++
 	p.n++
-	if any == 'x' {
-		p.v[p.m] = upper(c)
-		p.m++
-	}
 	return true
 }
 
@@ -149,15 +63,20 @@ func (s *scan) digits(h scanner.Hit) {
 		return
 	}
 	s.upTo = to
-	for _, find := range digitFinders {
-		if end := find(s, from, to); end > 0 {
+	may := possible(s.t, from, to)
+	for i := range digitFinders {
+		if may&(1<<i) == 0 {
+			continue
+		}
+		if end := digitFinders[i](s, from, to); end > 0 {
 			s.upTo = max(to, end)
 			return
 		}
 	}
 }
 
-// digitFinders are tried in turn on a word with digits; one that finds something says where it ends.
+// digitFinders are tried in turn on a word with digits, those that possible names; one that finds something says where
+// it ends.
 var digitFinders = [...]func(*scan, int, int) int{
 	(*scan).network, (*scan).date, (*scan).iban, (*scan).shaped, (*scan).phone, (*scan).age, (*scan).street,
 	(*scan).zip,
@@ -181,10 +100,13 @@ func (s *scan) shaped(from, to int) int {
 			break
 		}
 		start = word
+		pair := false // of digits: then its own hit has tried what begins here
 		for start > 0 && isWord(s.t[start-1]) && word-start < 5 {
 			start--
+			pair = pair || isDigit(s.t[start]) && start+1 < word && isDigit(s.t[start+1])
 		}
-		if start == word || word-start > 4 || start > 0 && isWord(s.t[start-1]) {
+		if start == word || word-start > 4 || pair || start > 0 && isWord(s.t[start-1]) ||
+			isLower(s.t[start]) && !s.bare && s.t[word] == ' ' {
 			break
 		}
 		s.shapedFrom(start, &b)
@@ -225,7 +147,9 @@ func (s *scan) shapedFrom(start int, b *best) {
 		}
 		end := i
 		if paren && at(s.t, i) == ')' {
-			p.put(')')
+			if !p.put(')') {
+				return
+			}
 			end++
 		}
 		if p.digits > 0 && p.n >= 5 {
@@ -247,15 +171,11 @@ func (s *scan) shapedFrom(start int, b *best) {
 // match tries the rules of the shape that t[start:end] has.
 func (s *scan) match(start, end int, b *best) {
 	p := &s.shape
-	rules := shapes[string(p.form[:p.n])]
-	if p.letters > 0 && len(rules) == 0 {
-		rules = shapes[string(p.any[:p.n])]
-	} else if p.letters > 0 {
-		defer s.matchRules(shapes[string(p.any[:p.n])], start, end, b)
+	if p.form != noState {
+		s.matchRules(walk.rules[p.form], start, end, b)
 	}
-	s.matchRules(rules, start, end, b)
-	if p.letters == 0 && p.m >= 12 && p.m <= 19 {
-		s.card(start, end)
+	if p.any != noState && p.letters > 0 {
+		s.matchRules(walk.rules[p.any], start, end, b)
 	}
 }
 
@@ -265,6 +185,10 @@ func (s *scan) matchRules(rules []uint8, start, end int, b *best) {
 	}
 	p := &s.shape
 	for _, i := range rules {
+		if i == cardRule {
+			s.card(start, end)
+			continue
+		}
 		r := &numberRules[i]
 		if !r.check(p.v[:p.m]) {
 			continue

@@ -46,7 +46,7 @@ func (s *scan) street(from, to int) int {
 		for k, c := range s.t[word:i] {
 			low[k] = lower(c)
 		}
-		if words > 0 && streetWords[string(low[:i-word])] {
+		if words > 0 && isAlpha(s.t[word]) && streetWords[string(low[:i-word])] {
 			found = i
 			if at(s.t, i) == '.' {
 				i++

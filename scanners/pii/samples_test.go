@@ -58,11 +58,17 @@ func compact(s string) []byte {
 
 // form is how a number is written.
 func form(s string) (form, any string) {
-	var p shapeOf
 	for _, c := range []byte(s) {
-		p.put(c)
+		switch {
+		case isDigit(c):
+			form, any = form+"9", any+"x"
+		case isAlpha(c):
+			form, any = form+"A", any+"x"
+		default:
+			form, any = form+string(c), any+string(c)
+		}
 	}
-	return string(p.form[:p.n]), string(p.any[:p.n])
+	return form, any
 }
 
 // accepted tells whether a number is one of the kind.
@@ -75,7 +81,9 @@ func accepted(kind, s string) bool {
 		return mod97(append(slices.Clone(v[4:]), v[:4]...)) == 1
 	}
 	written, any := form(s)
-	fits := func(i uint8) bool { return numberRules[i].kind == kind && numberRules[i].check(v) }
+	fits := func(i uint8) bool {
+		return i != cardRule && numberRules[i].kind == kind && numberRules[i].check(v)
+	}
 	return slices.ContainsFunc(shapes[written], fits) || slices.ContainsFunc(shapes[any], fits)
 }
 
