@@ -179,6 +179,10 @@ func (s *scan) match(start, end int, b *best) {
 	}
 }
 
+// numberWords announce a number without saying of what.
+var numberWords = []string{"nummer ", "number ", "number is ", "number: ", "nr. ", "no. ", " id ", " id: ",
+	"identifier ", "numéro ", "número "}
+
 func (s *scan) matchRules(rules []uint8, start, end int, b *best) {
 	if len(rules) == 0 || !s.clearAfter(end) {
 		return
@@ -207,6 +211,8 @@ func (s *scan) matchRules(rules []uint8, start, end int, b *best) {
 			} else if words&anyCountry != 0 && r.need&anyCountry != 0 {
 				confidence -= 0.15 // another country's
 			}
+		case r.proof == medial && s.leadsTo(start, numberWords):
+			confidence = 0.45
 		case r.proof == named, r.proof < strong && !s.bare:
 			continue
 		}

@@ -146,6 +146,13 @@ func TestQualityOnEntities(t *testing.T) {
 			sums.wrong, sums.negative)
 		t.Logf("%-5s other types: recall %.3f (%d) false %.3f (%d of %d); all positives %.3f", half, all.recall(),
 			all.positive, all.fpr(), all.wrong, all.negative, total)
+		least := map[string][2]float64{"dev": {0.98, 0.97}, "held": {0.93, 0.92}}[half]
+		if sums.recall() < least[0] || total < least[1] {
+			t.Errorf("%s: recall %.3f of checksum types, %.3f of all, want %v", half, sums.recall(), total, least)
+		}
+		if sums.fpr() > 0.03 {
+			t.Errorf("%s: false positives of checksum types %.3f are above 0.03", half, sums.fpr())
+		}
 		if showMisses() {
 			entities := map[string]bool{}
 			for _, r := range rows {
@@ -248,6 +255,10 @@ func TestQualityOnSentences(t *testing.T) {
 					sum.right+c.right
 			}
 		}
+		if all.f1() < 0.92 || narrow.f1() < 0.96 {
+			t.Errorf("%s: F1 %.3f, without dates, postal codes and ages %.3f, want 0.92 and 0.96", half, all.f1(),
+				narrow.f1())
+		}
 		t.Logf("%-5s pattern types F1 %.3f; without DATE_TIME, ZIP_CODE and AGE %.3f", half, all.f1(), narrow.f1())
 	}
 }
@@ -286,6 +297,9 @@ func TestBenignOutputs(t *testing.T) {
 		t.Logf("%-40s %d", k, kinds[k])
 	}
 	share := float64(wrong) / float64(cmp.Or(len(rows), 1))
+	if share > 0.02 {
+		t.Errorf("%.3f of the outputs have a finding that is no personal data, want at most 0.02", share)
+	}
 	t.Logf("%d of %d outputs have a finding that is no personal data: %.3f", wrong, len(rows), share)
 }
 
