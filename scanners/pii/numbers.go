@@ -48,6 +48,9 @@ func (s *scan) digits(h scanner.Hit) {
 	if h.Start < s.upTo {
 		return
 	}
+	if s.quiet(h) {
+		return
+	}
 	from, to := h.Start, h.End
 	for from > 0 && isWord(s.t[from-1]) && h.Start-from < maxShape {
 		from--
@@ -80,6 +83,42 @@ func (s *scan) digits(h scanner.Hit) {
 var digitFinders = [...]func(*scan, int, int) int{
 	(*scan).network, (*scan).date, (*scan).iban, (*scan).shaped, (*scan).phone, (*scan).age, (*scan).street,
 	(*scan).zip,
+}
+
+// plain are bytes beside which a short number is no part of anything.
+var plain = func() (table [256]bool) {
+	for c := range 128 {
+		table[c] = !isWord(byte(c))
+	}
+	for _, c := range []byte(" -./:+()@_#") {
+		table[c] = false
+	}
+	return table
+}()
+
+// quiet tells, from a few bytes, that a hit is nothing: a short number between brackets or signs, or a time of day,
+// which most numbers in the outputs of tools are.
+func (s *scan) quiet(h scanner.Hit) bool {
+	before, behind := at(s.t, h.Start-1), at(s.t, h.End)
+	n := h.End - h.Start
+	if n <= 3 && plain[before] && plain[behind] {
+		return true
+	}
+	if n != 2 || behind != ':' || before == ':' || isWord(before) {
+		return false
+	}
+	i := h.End
+	for range 2 {
+		if at(s.t, i) != ':' || !isDigit(at(s.t, i+1)) || !isDigit(at(s.t, i+2)) {
+			break
+		}
+		i += 3
+	}
+	if i == h.End || at(s.t, i) == ':' || isWord(at(s.t, i)) {
+		return false
+	}
+	s.upTo = i
+	return true
 }
 
 // best is the rule that fits a number best.
