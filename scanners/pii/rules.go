@@ -77,7 +77,7 @@ var numberRules = []rule{
 	{kind: "ES_CIF", shapes: "a1d8|a1d7a1|a1-d8|a1-d7-a1", proof: medial, need: ctxTax | inES, check: esCIF},
 	{kind: "IT_FISCAL_CODE", shapes: "a6d2a1d2a1d3a1", proof: strong, need: ctxTax | ctxID | inIT,
 		check: both(itFiscalForm, itFiscal)},
-	{kind: "IT_FISCAL_CODE", shapes: "a6d2a1d2a1d3a1", proof: strong, need: ctxTax | ctxID | inIT, check: itFiscalForm},
+	{kind: "IT_FISCAL_CODE", shapes: "a6d2a1d2a1d3a1", proof: weak, need: ctxTax | ctxID | inIT, check: itFiscalForm},
 	{kind: "IT_FISCAL_CODE", shapes: "a6x2a1x2a1x3a1", proof: strong, need: ctxTax | ctxID | inIT, check: itFiscal},
 	{kind: "IT_VAT_CODE", shapes: "d11|a2d11", proof: medial, need: inIT, check: itVAT},
 	{kind: "PT_NIF", shapes: "d9|d3 d3 d3", proof: weak, need: inPT, check: ptNIF},
