@@ -58,6 +58,7 @@ func (s *scan) card(start, end int) {
 	confidence := float32(0.7)
 	if !cardIssuer(v) {
 		if words&ctxCard != 0 && len(v) >= 13 {
+			s.cardEnd = end
 			s.add("CREDIT_CARD", start, end, 0.6)
 		}
 		return
@@ -70,6 +71,7 @@ func (s *scan) card(start, end int) {
 	case p.n != p.m:
 		confidence = 0.85
 	}
+	s.cardEnd = end
 	if testCard(v) {
 		s.addExample("CREDIT_CARD", start, end, 0.3)
 		return

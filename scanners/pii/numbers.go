@@ -131,6 +131,7 @@ type best struct {
 // shaped looks for a number of some rule that begins with the word t[from:to], or with a short word of letters before.
 func (s *scan) shaped(from, to int) int {
 	b := best{rule: -1}
+	s.cardEnd = 0
 	s.shapedFrom(from, &b)
 	start := from
 	for range 3 { // KA 05 MH 1234, B-AB 1234, 1AB2-CD3-EF45
@@ -150,8 +151,8 @@ func (s *scan) shaped(from, to int) int {
 		}
 		s.shapedFrom(start, &b)
 	}
-	if b.rule < 0 {
-		return 0
+	if b.rule < 0 || s.cardEnd >= b.end && b.confidence < 0.6 {
+		return s.cardEnd
 	}
 	r := &numberRules[b.rule]
 	if b.confidence < 0.45 {
@@ -218,12 +219,26 @@ func (s *scan) match(start, end int, b *best) {
 	}
 }
 
+// goesOn tells whether another group of as many digits follows the last one behind a space: then what was read is the
+// beginning of a longer number.
+func (s *scan) goesOn(end int) bool {
+	if at(s.t, end) != ' ' || !isDigit(at(s.t, end+1)) {
+		return false
+	}
+	group := end
+	for group > 0 && isDigit(s.t[group-1]) {
+		group--
+	}
+	n, _ := run(s.t, end+1)
+	return n == end-group && at(s.t, group-1) == ' ' && isDigit(at(s.t, group-2))
+}
+
 // numberWords announce a number without saying of what.
 var numberWords = []string{"nummer ", "number ", "number is ", "number: ", "nr. ", "no. ", " id ", " id: ",
 	"identifier ", "numéro ", "número "}
 
 func (s *scan) matchRules(rules []uint8, start, end int, b *best) {
-	if len(rules) == 0 || !s.clearAfter(end) {
+	if len(rules) == 0 || !s.clearAfter(end) || s.goesOn(end) {
 		return
 	}
 	p := &s.shape

@@ -28,6 +28,7 @@ type scan struct {
 	cryptoUpTo int
 	wordsUpTo  int
 	phoneUpTo  int
+	cardEnd    int // of a card that shaped has found
 
 	ctx              topic // cache of around
 	ctxStart, ctxEnd int
