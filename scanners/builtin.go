@@ -15,6 +15,7 @@ import (
 )
 
 //go:generate env GOOS=wasip1 GOARCH=wasm GOFLAGS= GOWASM= CGO_ENABLED=0 GOEXPERIMENT= go build -buildmode=c-shared -trimpath -buildvcs=false "-ldflags=-s -w" -o pii/pii.wasm ./pii
+//go:generate env GOOS=wasip1 GOARCH=wasm GOFLAGS= GOWASM= CGO_ENABLED=0 GOEXPERIMENT= go build -buildmode=c-shared -trimpath -buildvcs=false "-ldflags=-s -w" -o injection/injection.wasm ./injection
 
 //go:generate env GOOS=wasip1 GOARCH=wasm GOFLAGS= GOWASM= CGO_ENABLED=0 GOEXPERIMENT= go build -buildmode=c-shared -trimpath -buildvcs=false "-ldflags=-s -w" -o secrets/secrets.wasm ./secrets
 

@@ -15,7 +15,7 @@ import (
 )
 
 func TestBuiltin(t *testing.T) {
-	if !slices.Contains(scanners.Names(), "secrets") {
+	if !slices.Contains(scanners.Names(), "secrets") || !slices.Contains(scanners.Names(), "injection") {
 		t.Fatalf("names are %v", scanners.Names())
 	}
 	for _, name := range scanners.Names() {
