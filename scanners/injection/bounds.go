@@ -94,7 +94,7 @@ func boundary(t []byte, i int) bool {
 			return false
 		}
 		switch t[i-2] {
-		case '!', '?':
+		case '!', '?', ';':
 			return true
 		case '.':
 			return !(i >= 4 && isAlpha(t[i-3]) && !isAlpha(t[i-4])) // not behind an initial, or a spaced letter

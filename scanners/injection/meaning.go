@@ -23,6 +23,9 @@ func (s *segment) understand(text []byte, base int) {
 		}
 		s.concepts |= t.concepts
 	}
+	if s.concepts&cSend != 0 {
+		s.addresses(text, base)
+	}
 	if s.concepts&cReply != 0 && len(s.tokens) > 2 && s.tokens[1].concepts&cReply != 0 &&
 		string(norm[s.tokens[0].ns:s.tokens[0].ne]) == "in" {
 		s.tokens[0].concepts |= cSteer // in your answer, do this
@@ -41,6 +44,21 @@ func denies(word []byte) bool {
 		return true
 	}
 	return false
+}
+
+// addresses makes a place of each mail address.
+func (s *segment) addresses(text []byte, base int) {
+	k := 0
+	for i := 1; i+1 < len(text); i++ {
+		if text[i] != '@' || !isWord(text[i-1]) || !isWord(text[i+1]) {
+			continue
+		}
+		for k+1 < len(s.tokens) && s.tokens[k+1].start-base <= i {
+			k++
+		}
+		s.tokens[k].concepts |= cPlace
+		s.concepts |= cPlace
+	}
 }
 
 // maxQuote bounds what counts as a quotation, bytes.

@@ -120,6 +120,9 @@ func ownCases(t *testing.T) (rows []row) {
 		text, _, _ := expand(line)
 		rows = append(rows, row{Text: text, Source: "own"})
 	}
+	for _, line := range cases(t, "orders") {
+		rows = append(rows, row{Text: line, Source: "own", Injection: true})
+	}
 	for _, line := range cases(t, "hit") {
 		_, notation, _ := strings.Cut(line, " | ")
 		text, _, _ := expand(notation)

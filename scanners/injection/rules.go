@@ -61,6 +61,7 @@ type rule struct {
 var ruleTable = []rule{
 	{kind: kOverride, need: []uint32{cIgnore, cInstr, cPrior}, span: 8, confidence: 0.95},
 	{kind: kOverride, need: []uint32{cIgnore, cInstr, cYour}, span: 6, confidence: 0.85},
+	{kind: kOverride, need: []uint32{cIgnore, cInstr, cAll}, span: 5, confidence: 0.8},
 	{kind: kOverride, need: []uint32{cIgnore, cRules, cPrior, cAll | cYour | cReveal | cSend | cNew | cRole},
 		span: 8, confidence: 0.85},
 	{kind: kOverride, need: []uint32{cIgnore, cRules, cYour}, span: 6, confidence: 0.7},
@@ -69,7 +70,8 @@ var ruleTable = []rule{
 		confidence: 0.85},
 	{kind: kOverride, need: []uint32{cIgnore, cSysPrompt}, span: 8, confidence: 0.9},
 	{kind: kOverride, need: []uint32{cDone, cOrder | cIgnore}, span: 14, confidence: 0.7},
-	{kind: kSystemPrompt, need: []uint32{cReveal, cSysPrompt}, span: 9, confidence: 0.85},
+	{kind: kSystemPrompt, need: []uint32{cReveal, cSysPrompt}, span: 9, ordered: true, confidence: 0.85},
+	{kind: kSystemPrompt, need: []uint32{cReveal, cSysPrompt}, span: 4, confidence: 0.85},
 	{kind: kSystemPrompt, need: []uint32{cExtract}, span: 1, confidence: 0.7},
 	{kind: kJailbreak, need: []uint32{cNamed, cRole | cAI}, span: 16, confidence: 0.8},
 	{kind: kJailbreak, need: []uint32{cPersona, cRole, cAI}, span: 24, confidence: 0.7},
