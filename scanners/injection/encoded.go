@@ -19,11 +19,14 @@ var telling = []string{"ignore", "instruct", "previous", "system", "prompt", "re
 	"secret", "forget", "jailbreak",
 	"pretend", "assistant", "you are"}
 
+// encodedTwice is how many of them are looked for below two layers of base64.
+const encodedTwice = 5
+
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 // encoded adds the triggers of the encodings.
 func (e *engine) encoded() {
-	for _, word := range telling {
+	for n, word := range telling {
 		for _, form := range []string{word, strings.ToUpper(word[:1]) + word[1:], strings.ToUpper(word)} {
 			for shift := range 3 {
 				once := inner64(form, shift)
@@ -31,12 +34,18 @@ func (e *engine) encoded() {
 					e.add(scanner.Trigger{Literal: once}, jobBase64)
 				}
 				for again := range 3 {
+					if form == strings.ToUpper(word) || n >= encodedTwice {
+						break
+					}
 					if twice := inner64(once, again); len(twice) >= 8 {
 						e.add(scanner.Trigger{Literal: twice}, jobBase64)
 					}
 				}
 			}
 			e.add(scanner.Trigger{Literal: hexOf(form, ""), Fold: true}, jobHex)
+			if form == strings.ToUpper(word) {
+				continue
+			}
 			e.add(scanner.Trigger{Literal: hexOf(form[:3], " "), Fold: true}, jobHex)
 			e.add(scanner.Trigger{Literal: hexOf(form[:3], "\\x"), Fold: true}, jobHex)
 			e.add(scanner.Trigger{Literal: hexOf(form[:3], "%"), Fold: true}, jobText)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/scanner"
 )
 
@@ -68,6 +69,17 @@ func TestScoresAreFixed(t *testing.T) {
 	}
 	if !(got[order] > modelThreshold) || got["The committee met on Tuesday to discuss the proposal."] > 0 {
 		t.Errorf("scores are %v", got)
+	}
+}
+
+// A host takes at most abi.MaxPut bytes of metadata, most of which are triggers.
+func TestMetadataFits(t *testing.T) {
+	doc, err := scanner.Describe(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(doc) > abi.MaxPut*9/10 {
+		t.Errorf("%d triggers make %d bytes of metadata", len(spec.Triggers), len(doc))
 	}
 }
 

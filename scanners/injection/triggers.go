@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -40,15 +41,18 @@ func newEngine() *engine {
 	for _, word := range strings.Fields(textTriggers) {
 		e.fold(strings.ReplaceAll(word, "_", " "), jobText)
 	}
+	var list []string
 	for _, w := range words {
-		if w.concept&triggering == 0 {
-			continue
+		if w.concept&triggering != 0 {
+			list = append(list, strings.Fields(w.list)...)
 		}
-		for _, word := range strings.Fields(w.list) {
-			word = strings.ReplaceAll(strings.TrimSuffix(word, "*"), "_", " ")
-			if !e.covered(word) {
-				e.fold(word, jobText)
-			}
+	}
+	// Short ones first: a longer word that holds one needs no trigger of its own.
+	slices.SortStableFunc(list, func(a, b string) int { return len(a) - len(b) })
+	for _, word := range list {
+		word = strings.ReplaceAll(strings.TrimSuffix(word, "*"), "_", " ")
+		if !e.covered(word) {
+			e.fold(word, jobText)
 		}
 	}
 	e.marks = len(e.triggers)
@@ -77,7 +81,9 @@ func (e *engine) fold(word string, j job) {
 	if ascii {
 		return
 	}
-	e.add(scanner.Trigger{Literal: strings.ToUpper(low), Fold: true}, j)
+	if !strings.Contains(low, " ") {
+		e.add(scanner.Trigger{Literal: strings.ToUpper(low), Fold: true}, j)
+	}
 	for i, r := range low {
 		if i == 0 && r >= 0x80 && unicode.ToUpper(r) != r {
 			e.add(scanner.Trigger{Literal: string(unicode.ToUpper(r)) + low[len(string(r)):], Fold: true}, j)
