@@ -86,7 +86,7 @@ var words = []struct {
 		" siguiente* en_su_lugar nuov* seguent* novas novo nieuwe nowe yeni новы* следующ* 新的 现在" +
 		" 改为 新しい 代わりに 새로운 대신 الجديدة नए baru mới bago"},
 	{cReveal,
-		"give state confirm reveal show print display output repeat tell leak expose disclose share return dump copy" +
+		"give state confirm reveal show print display output repeat tell leak expose disclose share dump copy" +
 			" translate encode summarize summarise recite spell provide what_is what_are what_s what_was" +
 			" what_were type_out echo list write_out console_log zeig* verrat* nenne sag sage gib wiederhol*" +
 			" was_ist offenbar* montre* révèle* affiche* répète* donne* dis_moi dites quel_est quelle_est" +
@@ -213,8 +213,8 @@ var words = []struct {
 		" 输出上面 上の文章を 위_텍스트를 repite_el_texto_anterior répète_le_texte wiederhole_den_text" +
 		" ripeti_il_testo repita_o_texto повтори_текст_выше"},
 	{cStrict, "strictly_adhere must_strictly strictly_follow not_use_other_tools not_use_any_other_tools" +
-		" use_no_other_tool do_not_use_other no_other_tools only_use_the by_using_the immediately_call" +
-		" first_call before_you_can_solve before_doing_anything_else before_answering_the_user" +
+		" use_no_other_tool do_not_use_other no_other_tools immediately_call" +
+		" before_you_can_solve before_doing_anything_else before_answering_the_user" +
 		" befolge_strikt suivre_strictement estrictamente rigorosamente строго_следу* 严格遵守 厳密に従"},
 	{cDone, "task_complete task_completed end_of_prompt end_of_context new_instructions new_instruction" +
 		" new_task updated_instructions override_confirmed system_override end_of_document begin_new" +

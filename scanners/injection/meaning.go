@@ -5,6 +5,7 @@ package main
 // such words quotes is not an order.
 func (s *segment) understand(text []byte, base int) {
 	norm := s.norm
+	s.code = isCode(text)
 	place := 0
 	for i := range s.tokens {
 		t := &s.tokens[i]
@@ -34,6 +35,14 @@ func (s *segment) understand(text []byte, base int) {
 	if s.concepts&cMeta != 0 {
 		s.unquote(text, base)
 	}
+}
+
+// words counts, in scripts without spaces three letters as one.
+func (s *segment) words() int {
+	if len(s.tokens) == 0 {
+		return 0
+	}
+	return s.tokens[len(s.tokens)-1].place/wordPlace + 1
 }
 
 // denies tells whether a word turns the next one around: never share, don't tell.

@@ -47,7 +47,9 @@ func examples(t *testing.T, rows []row) []example {
 			start, end = bounds(in.Text, h.Start)
 			s.seg.fold(in.Text[start:end], start)
 			s.seg.understand(in.Text[start:end], start)
-			got = append(got, s.seg.features(nil))
+			if s.seg.words() >= fewWords && !s.seg.code {
+				got = append(got, s.seg.features(nil))
+			}
 		}
 		return nil
 	}
@@ -180,11 +182,26 @@ func weightOf(e *example) float64 {
 	return 1
 }
 
-// train fits a model; the order of the examples is shuffled with a fixed seed.
+// seeds is how many models are averaged: which segment of a text is learned from depends on the order of the texts.
+const seeds = 5
+
+// train fits a model: the mean of several, each with the examples in an order of its own.
 func train(list []example) *learner {
 	list = onlyTelling(list)
+	mean := &learner{}
+	for seed := range int64(seeds) {
+		m := fit(list, seed)
+		for i, w := range m.w {
+			mean.w[i] += w / seeds
+		}
+		mean.bias += m.bias / seeds
+	}
+	return mean
+}
+
+func fit(list []example, seed int64) *learner {
 	m := &learner{bias: -1}
-	rng := rand.New(rand.NewSource(1))
+	rng := rand.New(rand.NewSource(seed))
 	order := make([]int, len(list))
 	for i := range order {
 		order[i] = i

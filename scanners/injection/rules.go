@@ -29,24 +29,25 @@ var kindTable = [kindCount]struct {
 	name     string
 	severity scanner.Severity
 	redact   bool
+	prose    bool // programs speak of it too: not looked for in their lines
 }{
-	kOverride:      {"INJECTION_OVERRIDE", scanner.High, true},
-	kSystemPrompt:  {"INJECTION_SYSTEM_PROMPT", scanner.High, true},
-	kJailbreak:     {"INJECTION_JAILBREAK", scanner.High, true},
-	kConcealment:   {"INJECTION_CONCEALMENT", scanner.High, true},
-	kExfiltration:  {"INJECTION_EXFILTRATION", scanner.Critical, true},
-	kFakeTurn:      {"INJECTION_FAKE_TURN", scanner.Medium, true},
-	kToolOrder:     {"INJECTION_TOOL_ORDER", scanner.Medium, true},
-	kSecretRequest: {"INJECTION_SECRET_REQUEST", scanner.Medium, false},
-	kSteering:      {"INJECTION_STEERING", scanner.Low, false},
-	kSuspected:     {"INJECTION_SUSPECTED", scanner.Low, false},
-	kTemplate:      {"INJECTION_CHAT_TEMPLATE", scanner.High, true},
-	kToolCall:      {"INJECTION_TOOL_CALL", scanner.High, true},
-	kLink:          {"INJECTION_EXFIL_LINK", scanner.High, true},
-	kEncoded:       {"INJECTION_ENCODED", scanner.High, true},
-	kHidden:        {"INJECTION_TAG_TEXT", scanner.High, true},
-	kInvisible:     {"INJECTION_INVISIBLE", scanner.Medium, true},
-	kBidi:          {"INJECTION_BIDI", scanner.Medium, false},
+	kOverride:      {"INJECTION_OVERRIDE", scanner.High, true, false},
+	kSystemPrompt:  {"INJECTION_SYSTEM_PROMPT", scanner.High, true, false},
+	kJailbreak:     {"INJECTION_JAILBREAK", scanner.High, true, false},
+	kConcealment:   {"INJECTION_CONCEALMENT", scanner.High, true, true},
+	kExfiltration:  {"INJECTION_EXFILTRATION", scanner.Critical, true, true},
+	kFakeTurn:      {"INJECTION_FAKE_TURN", scanner.Medium, true, false},
+	kToolOrder:     {"INJECTION_TOOL_ORDER", scanner.Medium, true, true},
+	kSecretRequest: {"INJECTION_SECRET_REQUEST", scanner.Medium, false, true},
+	kSteering:      {"INJECTION_STEERING", scanner.Low, false, true},
+	kSuspected:     {"INJECTION_SUSPECTED", scanner.Low, false, true},
+	kTemplate:      {"INJECTION_CHAT_TEMPLATE", scanner.High, true, false},
+	kToolCall:      {"INJECTION_TOOL_CALL", scanner.High, true, false},
+	kLink:          {"INJECTION_EXFIL_LINK", scanner.High, true, false},
+	kEncoded:       {"INJECTION_ENCODED", scanner.High, true, false},
+	kHidden:        {"INJECTION_TAG_TEXT", scanner.High, true, false},
+	kInvisible:     {"INJECTION_INVISIBLE", scanner.Medium, true, false},
+	kBidi:          {"INJECTION_BIDI", scanner.Medium, false, false},
 }
 
 // rule is a set of concepts that stand within so many words of each other, in any order.
@@ -96,7 +97,7 @@ func (s *segment) judge() (kind int, confidence float32, found bool) {
 				goto next
 			}
 		}
-		if s.holds(r) {
+		if s.holds(r) && !(s.code && kindTable[r.kind].prose) {
 			return r.kind, r.confidence, true
 		}
 	next:

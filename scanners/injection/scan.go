@@ -73,10 +73,34 @@ func (s *scan) text(start, end int) {
 		s.add(kind, start, end, confidence)
 		return
 	}
+	if s.seg.code || s.seg.words() < fewWords {
+		return
+	}
 	if score := s.score(&s.seg); score+s.set.sensitivity*modelUnit > modelThreshold {
 		s.add(kSuspected, start, end, confidenceOf(score))
 	}
 }
+
+// fewWords is how many words the model needs.
+const fewWords = 3
+
+// isCode tells whether a tenth of a segment are the signs that programs are written with. The model knows prose.
+func isCode(t []byte) bool {
+	n := 0
+	for _, c := range t {
+		if signs[c] {
+			n++
+		}
+	}
+	return n*10 >= len(t)
+}
+
+var signs = func() (t [256]bool) {
+	for _, c := range []byte("{}()[]<>=;|\\_+/\"$&") {
+		t[c] = true
+	}
+	return t
+}()
 
 func (s *scan) add(kind, start, end int, confidence float32) {
 	if start < end && end-start <= maxSpan {

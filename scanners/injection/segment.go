@@ -24,8 +24,9 @@ type segment struct {
 	norm     []byte
 	tokens   []token
 	concepts uint32
-	mixed    int // words that mix scripts
-	leet     int // words with digits for letters
+	code     bool // what it was folded from looks like a program
+	mixed    int  // words that mix scripts
+	leet     int  // words with digits for letters
 	word     []rune
 }
 
