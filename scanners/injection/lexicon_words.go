@@ -67,7 +67,10 @@ var words = []struct {
 	{cAll, "all any every everything anything alle alles allen tous toutes tout toda* todo* tutte tutti" +
 		" tutto alle_eerdere wszystk* tüm bütün her_şey все всё всех весь 所有 全部 一切 すべて 全て" +
 		" 모든 모두 كل جميع सभी सारे সমস্ত সব semua tất_cả mọi lahat ทั้งหมด"},
-	{cYour, "your yours you ur dein* euer eure* ihre ihren votre vos tes ton tu tus sus su suas seu seus" +
+	{cYour, "our unser* unsere* notre nos nuestr* nostr* nosso nossa nosso_sistema nasz* наш* 我们" +
+		" 我们的 私たち 弊社 우리 نظامنا हमारे हमारी bizim sistemimiz* onze ons chúng_ta chúng_tôi kami kita เรา ของเรา" +
+		" আমাদের ating aming" +
+		" your yours you ur dein* euer eure* ihre ihren votre vos tes ton tu tus sus su suas seu seus" +
 		" sua tuo tua tuoi tue vostr* jouw je uw twoje twoich твои* ваши* твой ваш вашу 你 您 你的" +
 		" あなた 당신* 너의 너는 आपके आपको तुम्हारे आपकी আপনার anda kamu của_bạn bạn iyong mo senin sana" +
 		" คุณ"},
