@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // entry is one word or phrase of the lexicon, folded.
 type entry struct {
@@ -10,11 +13,15 @@ type entry struct {
 	next    uint16 // the next one of the bucket; 0 ends it
 }
 
-// lexicon finds entries by their first three bytes.
+// lexicon finds words by their first three bytes, and phrases by their first two words.
 type lexicon struct {
 	entries []entry
 	heads   [1 << 12]uint16
+	phrases [1 << 12]uint16
 }
+
+// pair is where phrases are kept that begin with two words of these hashes.
+func pair(first, second uint32) uint32 { return (first*0x9e3779b1 ^ second*0x85ebca6b) >> 20 }
 
 func bucket(a, b, c byte) uint32 {
 	return (uint32(a)*0x9e37 ^ uint32(b)*0x85eb ^ uint32(c)*0xc2b3) >> 3 & (1<<12 - 1)
@@ -34,7 +41,13 @@ func (l *lexicon) fill() {
 			if len(text) < 2 {
 				panic("lexicon: too short: " + word)
 			}
-			l.add(entry{text: text, concept: w.concept, prefix: prefix})
+			e := entry{text: text, concept: w.concept, prefix: prefix}
+			last, _ := utf8.DecodeLastRuneInString(text)
+			if len(s.tokens) > 2 || len(s.tokens) == 2 && (!prefix && last < utf8.RuneSelf || unspaced(last)) {
+				l.put(&l.phrases[pair(s.tokens[0].hash, s.tokens[1].hash)], e)
+				continue
+			}
+			l.add(e)
 		}
 	}
 }
@@ -44,14 +57,16 @@ func (l *lexicon) add(e entry) {
 	if len(e.text) > 2 {
 		third = e.text[2]
 	}
-	h := &l.heads[bucket(e.text[0], e.text[1], third)]
-	e.next = *h
-	*h = uint16(len(l.entries))
+	l.put(&l.heads[bucket(e.text[0], e.text[1], third)], e)
+}
+
+func (l *lexicon) put(head *uint16, e entry) {
+	e.next = *head
+	*head = uint16(len(l.entries))
 	l.entries = append(l.entries, e)
 }
 
-// at gives the concepts of everything that begins at norm[i], and where the longest of it ends. inWord: what
-// is found
+// at gives the concepts of the words that begin at norm[i], and where the longest of them ends. inWord: what is found
 // need not end where a word ends.
 func (l *lexicon) at(norm []byte, i int, inWord bool) (concepts uint32, end int) {
 	if i+2 > len(norm) {
@@ -61,9 +76,15 @@ func (l *lexicon) at(norm []byte, i int, inWord bool) (concepts uint32, end int)
 	if i+2 < len(norm) {
 		third = norm[i+2]
 	}
+	return l.chain(l.heads[bucket(norm[i], norm[i+1], third)], norm, i, inWord)
+}
+
+// chain compares what stands at norm[i] with the entries of one place.
+func (l *lexicon) chain(k uint16, norm []byte, i int, inWord bool) (concepts uint32, end int) {
 	end = i
-	for k := l.heads[bucket(norm[i], norm[i+1], third)]; k != 0; k = l.entries[k].next {
+	for k != 0 {
 		e := &l.entries[k]
+		k = e.next
 		n := i + len(e.text)
 		if n > len(norm) || norm[n-1] != e.text[len(e.text)-1] || string(norm[i:n]) != e.text {
 			continue

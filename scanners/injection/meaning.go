@@ -15,10 +15,20 @@ func (s *segment) understand(text []byte, base int) {
 		} else {
 			place++
 		}
-		if k := t.ns; k+2 < len(norm) && lex.heads[bucket(norm[k], norm[k+1], norm[k+2])] == 0 {
+		t.concepts = 0
+		k := t.ns
+		if k+2 >= len(norm) || lex.heads[bucket(norm[k], norm[k+1], norm[k+2])] != 0 {
+			t.concepts, _ = lex.at(norm, k, false)
+		}
+		if i+1 < len(s.tokens) {
+			if p := lex.phrases[pair(t.hash, s.tokens[i+1].hash)]; p != 0 {
+				more, _ := lex.chain(p, norm, k, false)
+				t.concepts |= more
+			}
+		}
+		if t.concepts == 0 {
 			continue
 		}
-		t.concepts, _ = lex.at(norm, t.ns, false)
 		if t.concepts&(cReveal|cSend) != 0 && i > 0 && denies(norm[s.tokens[i-1].ns:s.tokens[i-1].ne]) {
 			t.concepts &^= cReveal | cSend
 		}
