@@ -241,7 +241,10 @@ func (s *segment) split(long token) {
 	s.norm, s.tokens = s.norm[:long.ns], s.tokens[:len(s.tokens)-1]
 	begun := false
 	for i := 0; i < n; {
-		concepts, end := lex.at(word, i, true)
+		concepts, end := uint32(0), i
+		if i+2 < n && lex.heads[bucket(word[i], word[i+1], word[i+2])] != 0 {
+			concepts, end = lex.at(word, i, true)
+		}
 		if concepts != 0 && end-i >= 4 {
 			if begun {
 				s.close()
