@@ -31,7 +31,7 @@ func (s *scan) hidden(h scanner.Hit) {
 	if h.Start < s.hiddenDone {
 		return
 	}
-	start, end, n, tags := h.Start, h.Start, 0, 0
+	start, n, tags := h.Start, 0, 0
 	if start > 2 && h.End-h.Start == 3 && s.t[h.Start] == 0xe2 && s.t[h.Start+1] == 0x80 && s.t[h.Start+2] >= 0xad {
 		s.override(h)
 		return
@@ -43,7 +43,7 @@ func (s *scan) hidden(h scanner.Hit) {
 		}
 		start -= size
 	}
-	end = start
+	end := start
 	limit := min(len(s.t), start+maxSpan/2)
 	for end < limit {
 		r, size := utf8.DecodeRune(s.t[end:])

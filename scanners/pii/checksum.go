@@ -78,11 +78,6 @@ func verhoeff(v []byte) bool {
 	return c == 0
 }
 
-// eleven: the weighted sum is a multiple of 11.
-func eleven(weights ...int) func([]byte) bool {
-	return func(v []byte) bool { return digitSum(v, weights...)%11 == 0 && !same(v) }
-}
-
 // remainder11: the last digit is the weighted sum modulo 11, where 10 counts as ten.
 func remainder11(ten int, weights ...int) func([]byte) bool {
 	return func(v []byte) bool {

@@ -61,74 +61,125 @@ func (f *finder) build(literals []int) error {
 		f.class[c] = f.class[c|0x20]
 	}
 	f.shift = uint(bits.Len(uint(classes - 1)))
-	width := 1 << f.shift
-	trie := make([]uint16, width)
-	ends := [][]uint16{nil}
-	for _, i := range literals {
-		s := 0
-		for _, c := range []byte(f.triggers[i].Literal) {
-			at := s<<f.shift | int(f.class[fold(c)])
-			if trie[at] == 0 {
-				if len(ends) == maxStates {
-					return errors.New("triggers are too long in total")
-				}
-				trie[at] = uint16(len(ends))
-				trie = append(trie, make([]uint16, width)...)
-				ends = append(ends, nil)
-			}
-			s = int(trie[at])
-		}
-		ends[s] = append(ends[s], uint16(i))
+	t, err := newTrie(f, literals)
+	if err != nil {
+		return err
 	}
-	f.link(trie, ends)
+	f.link(t)
 	return nil
 }
 
-// link turns the trie into a complete automaton, breadth first, and renumbers its states.
-func (f *finder) link(trie []uint16, ends [][]uint16) {
-	width := 1 << f.shift
-	fail := make([]uint16, len(ends))
-	queue := make([]uint16, 0, len(ends))
-	for _, s := range trie[:width] {
-		if s != 0 {
-			queue = append(queue, s)
+// trie holds the literals' prefixes. A guest's memory is never given back, so it is small: the table of all states and
+// classes is made once, when their numbers are known.
+type trie struct {
+	nodes []node
+	ends  [][]uint16 // by state: triggers that end there
+}
+
+type node struct {
+	child, sibling uint16 // the first child, and the next one of the parent; 0: none, for the root is neither
+	class          uint8  // of the byte that leads here
+}
+
+func newTrie(f *finder, literals []int) (*trie, error) {
+	total := 1
+	for _, i := range literals {
+		total += len(f.triggers[i].Literal)
+	}
+	total = min(total, maxStates)
+	t := &trie{nodes: make([]node, 1, total), ends: make([][]uint16, 1, total)}
+	for _, i := range literals {
+		s := uint16(0)
+		for _, c := range []byte(f.triggers[i].Literal) {
+			class := f.class[fold(c)]
+			to := t.child(s, class)
+			if to == 0 {
+				if len(t.nodes) == maxStates {
+					return nil, errors.New("triggers are too long in total")
+				}
+				to = uint16(len(t.nodes))
+				t.nodes = append(t.nodes, node{sibling: t.nodes[s].child, class: class})
+				t.nodes[s].child = to
+				t.ends = append(t.ends, nil)
+			}
+			s = to
 		}
+		t.ends[s] = append(t.ends[s], uint16(i))
+	}
+	return t, nil
+}
+
+// child is the state that a class leads to within the trie, 0 if there is none.
+func (t *trie) child(s uint16, class uint8) uint16 {
+	for to := t.nodes[s].child; to != 0; to = t.nodes[to].sibling {
+		if t.nodes[to].class == class {
+			return to
+		}
+	}
+	return 0
+}
+
+// breadthFirst lists the states but the root, the nearer ones first, and gives for each the longest shorter suffix that
+// is a state too. The triggers of that state end in it as well.
+func (t *trie) breadthFirst() (queue, fail []uint16) {
+	fail = make([]uint16, len(t.nodes))
+	queue = make([]uint16, 0, len(t.nodes))
+	for to := t.nodes[0].child; to != 0; to = t.nodes[to].sibling {
+		queue = append(queue, to)
 	}
 	for head := 0; head < len(queue); head++ {
-		s := int(queue[head])
-		back := int(fail[s])
-		ends[s] = append(ends[s], ends[back]...)
-		for c := range width {
-			to := &trie[s<<f.shift|c]
-			if *to == 0 {
-				*to = trie[back<<f.shift|c]
-				continue
+		s := queue[head]
+		t.ends[s] = append(t.ends[s], t.ends[fail[s]]...)
+		for to := t.nodes[s].child; to != 0; to = t.nodes[to].sibling {
+			class := t.nodes[to].class
+			back := fail[s]
+			for back != 0 && t.child(back, class) == 0 {
+				back = fail[back]
 			}
-			fail[*to] = trie[back<<f.shift|c]
-			queue = append(queue, *to)
+			fail[to] = t.child(back, class)
+			queue = append(queue, to)
 		}
 	}
-	number := make([]uint16, len(ends))
+	return queue, fail
+}
+
+// link makes the complete automaton of a trie, with the states that end a literal numbered last.
+func (f *finder) link(t *trie) {
+	queue, fail := t.breadthFirst()
+	number := make([]uint16, len(t.nodes))
 	n := uint16(0)
-	for s := range ends {
-		if len(ends[s]) == 0 {
+	for s := range t.ends {
+		if len(t.ends[s]) == 0 {
 			number[s] = n
 			n++
 		}
 	}
 	f.firstOut = n
-	for s := range ends {
-		if len(ends[s]) != 0 {
+	for s := range t.ends {
+		if len(t.ends[s]) != 0 {
 			number[s] = n
-			f.outs = append(f.outs, ends[s])
+			f.outs = append(f.outs, t.ends[s])
 			n++
 		}
 	}
-	f.next = make([]uint16, len(trie))
-	for s := range ends {
-		for c := range width {
-			f.next[int(number[s])<<f.shift|c] = number[trie[s<<f.shift|c]]
+	f.next = make([]uint16, len(t.nodes)<<f.shift)
+	row := func(s uint16) []uint16 {
+		at := int(number[s]) << f.shift
+		return f.next[at : at+1<<f.shift]
+	}
+	root := row(0)
+	for i := range root {
+		root[i] = number[0]
+	}
+	fill := func(s uint16) {
+		for to := t.nodes[s].child; to != 0; to = t.nodes[to].sibling {
+			row(s)[t.nodes[to].class] = number[to]
 		}
+	}
+	fill(0)
+	for _, s := range queue {
+		copy(row(s), row(fail[s]))
+		fill(s)
 	}
 }
 
