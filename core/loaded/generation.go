@@ -111,18 +111,35 @@ func checkArchive(a *config.Archive) error {
 	return err
 }
 
-// acquireAll gets every plugin that the configuration names from the pool. Processes begin to start here, side by side.
+// acquireAll gets every plugin that the configuration names from the pool. Processes begin to start here, side by side,
+// and as many modules as there are processors are compiled side by side. What came up is the generation's also when
+// another plugin failed.
 func (g *Generation) acquireAll(ctx context.Context) error {
 	policy := trustPolicy(g.Config)
 	if err := policy.Check(); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	failed := map[string]error{}
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for name, p := range g.Config.Plugins {
-		l, fresh, err := g.pool.acquire(ctx, name, p, policy, g.Policy)
-		if err != nil {
-			return g.ofPlugin(name, err)
-		}
-		g.Plugins[name], g.Fresh[l] = l, fresh
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			l, fresh, err := g.pool.acquire(ctx, name, p, policy, g.Policy)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[name] = err
+				return
+			}
+			g.Plugins[name], g.Fresh[l] = l, fresh
+		})
+	}
+	all.Wait()
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		return g.ofPlugin(name, failed[name])
 	}
 	return nil
 }
