@@ -86,6 +86,20 @@ func (m *bodyMaker) output(dirty bool) string {
 	return text
 }
 
+// plain is a text of about scanBytes in which no scanner finds anything to look at: prose and code without dates.
+func (m *bodyMaker) plain() string {
+	var b strings.Builder
+	for b.Len() < scanBytes {
+		if m.r.IntN(2) == 0 {
+			fmt.Fprintf(&b, "func %s(n int) int {\n\tif n > %d {\n\t\treturn n * %d\n\t}\n\treturn 0\n}\n", pick(m, benchWords),
+				m.r.IntN(100), m.r.IntN(9))
+		} else {
+			b.WriteString(m.prose(300) + "\n")
+		}
+	}
+	return b.String()
+}
+
 // token is shaped like a GitHub token and is none.
 func (m *bodyMaker) token() string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -40,7 +40,7 @@ func benchTexts(dirty bool) []string {
 	for i := range out {
 		var b strings.Builder
 		for b.Len() < textBytes {
-			b.WriteString(m.output(false))
+			b.WriteString(m.plain())
 			for range scanBytes >> 10 {
 				if dirty {
 					b.WriteString("\nexport GITHUB_TOKEN=" + m.token() + "\n" + m.prose(900))
