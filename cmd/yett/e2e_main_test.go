@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,6 +79,9 @@ func (b *syncBuffer) String() string {
 var generous = []string{"YETT__CHAINS__AUTHORIZE__BUDGET=30s", "YETT__CHAINS__SCAN_OUTPUT__BUDGET=30s",
 	"YETT__PLUGINS__SECRETS__LIMITS__TIMEOUT=30s"}
 
+// generousDev is generous for the scanners that only the default configuration has.
+var generousDev = []string{"YETT__PLUGINS__PII__LIMITS__TIMEOUT=30s", "YETT__PLUGINS__INJECTION__LIMITS__TIMEOUT=30s"}
+
 // startDev runs `yett dev -o json` on a free port, with env on top of generous, and stops it when the test ends.
 func startDev(t testing.TB, env []string, args ...string) *server {
 	t.Helper()
@@ -94,6 +98,9 @@ func (s *server) command(args ...string) {
 	s.t.Helper()
 	s.cmd = exec.Command(e2e.Binary(s.t), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
 	s.cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+e2e.Cache()), generous...)
+	if !slices.ContainsFunc(args, func(a string) bool { return strings.HasSuffix(a, ".yaml") }) {
+		s.cmd.Env = append(s.cmd.Env, generousDev...)
+	}
 }
 
 // start runs the command that was prepared, and reads its first line.

@@ -66,7 +66,7 @@ func TestTour(t *testing.T) {
 func runDevTour(t *testing.T, fn func(exports, lines []string)) string {
 	t.Helper()
 	cmd := exec.Command(e2e.Binary(t), "dev", "--listen", "127.0.0.1:0")
-	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+e2e.Cache()), generous...)
+	cmd.Env = slices.Concat(os.Environ(), []string{"XDG_CACHE_HOME=" + e2e.Cache()}, generous, generousDev)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
