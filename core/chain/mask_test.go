@@ -172,3 +172,41 @@ func TestUnscannedIsNotClean(t *testing.T) {
 		})
 	}
 }
+
+// grades finds each of these words, as personal data or an injection of some weight.
+type grades map[string]sdk.Finding
+
+func (grades) About() chain.About { return chain.About{} }
+func (g grades) Scan(_ context.Context, in *chain.Input) (found []sdk.Finding, _ error) {
+	for word, f := range g {
+		if at := strings.Index(in.Text, word); at >= 0 {
+			f.Scanner, f.Start, f.End, f.Confidence = "grades", at, at+len(word), 1
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+// Of what the built-in scanners find, secrets and personal data of weight are masked. An approver reads the rest: to
+// whom a mail goes, and what tries to steer the model. All that other scanners find is masked.
+func TestMaskLeavesWhatIsDecidedOn(t *testing.T) {
+	step := chain.ScanStep{Name: "grades", Scanner: grades{"jane@corp": {Kind: "PII_EMAIL", Severity: sdk.Medium},
+		"4111": {Kind: "PII_CREDIT_CARD", Severity: sdk.Critical}, "ignore": {Kind: "INJECTION_OVERRIDE", Severity: sdk.High},
+		"hunter2": {Kind: "SECRET_PASSWORD", Severity: sdk.Low}}}
+	const text = `{"to":"jane@corp","card":"4111","say":"ignore","pass":"hunter2"}`
+	for builtin, want := range map[bool]string{
+		true:  `{"to":"jane@corp","card":"[PII_CREDIT_CARD]","say":"ignore","pass":"[SECRET_PASSWORD]"}`,
+		false: `{"to":"[PII_EMAIL]","card":"[PII_CREDIT_CARD]","say":"[INJECTION_OVERRIDE]","pass":"[SECRET_PASSWORD]"}`,
+	} {
+		step.Builtin = builtin
+		scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{step},
+			Actions: []chain.ActionRule{{Action: sdk.Allow}}}
+		m, err := scan.Look(t.Context(), &chain.Input{Text: text, ToolID: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.Kept(); err != nil || got != want {
+			t.Errorf("built in: %v: got %s %v, want %s", builtin, got, err, want)
+		}
+	}
+}
