@@ -1,7 +1,7 @@
 package main
 
 // Checksums that issuers put into their credentials. Where one fails, what looks like the credential is a sample, a
-// typing error or cut short: it is reported with severity low.
+// typing error or cut short: it is reported with little confidence.
 
 // checksums gives for a kind what tells whether a value of it is whole; a kind without an entry has no checksum, or
 // none that its issuer describes.

@@ -80,11 +80,11 @@ func (s *scan) decoded(k task, at, n int) {
 	}
 	if v, r := t[start:end], &tokenRules[k.rule]; entropy(v) >= r.entropy && !filler(v) && !published(v) &&
 		!documented[fnv(v)] {
-		l := k.level
+		confidence := float32(0.9)
 		if k.whole != nil && !k.whole(v) {
-			l = low
+			confidence = broken
 		}
-		s.found = append(s.found, candidate{r.kind, plain.at[start], plain.at[end], rankToken, 0.9, l})
+		s.found = append(s.found, candidate{r.kind, plain.at[start], plain.at[end], rankToken, confidence, k.level})
 	}
 }
 

@@ -206,6 +206,10 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	return nil
 }
 
+// broken is the confidence in a value whose checksum fails. Its severity stays: what is mistyped in one place stands
+// whole in another, and whoever redacts by severity wants to see neither.
+const broken = 0.3
+
 // token tries one pattern of a rule.
 func (s *scan) token(k task, h scanner.Hit) {
 	start, end, ok := k.pattern.at(s.t, h.Start)
@@ -238,7 +242,7 @@ func (s *scan) token(k task, h scanner.Hit) {
 	}
 	l, confidence := k.level, float32(0.95)
 	if k.whole != nil && !k.whole(v) {
-		l, confidence = low, 0.3
+		confidence = broken
 	}
 	s.found = append(s.found, candidate{r.kind, start, end, rankToken, confidence, l})
 }

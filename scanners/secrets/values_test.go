@@ -58,7 +58,7 @@ func TestChecksums(t *testing.T) {
 			last = 'b'
 		}
 		broken := scanFor(t, r, "see "+value[:len(value)-1]+string(last))
-		if len(broken) != 1 || broken[0].Severity != sdk.Low || broken[0].Confidence >= 0.5 {
+		if len(broken) != 1 || broken[0].Severity != sdk.Critical || broken[0].Confidence >= 0.5 {
 			t.Errorf("%s with a wrong checksum: %+v", name, broken)
 		}
 	}

@@ -57,7 +57,7 @@ func sample(t *testing.T, line string, seed int64) (text string, marks [][2]int)
 		}
 		inside, after, _ := strings.Cut(marked, "⟧")
 		from := len(text)
-		text += fill(inside)
+		text += fill(strings.TrimPrefix(inside, "'"))
 		marks, rest = append(marks, [2]int{from, len(text)}), after
 	}
 }
@@ -86,6 +86,10 @@ func lines(t *testing.T, name, folder string) (out []string) {
 	return out
 }
 
+// plainly are lines whose marked texts stand there as they are. The other lines of pii have numbers whose check digits
+// only that scanner's own test can make.
+var plainly = regexp.MustCompile(`^[^⟦]*(⟦'[^⟧]*⟧[^⟦]*)+$`)
+
 // TestSamples runs the samples of every built-in scanner through its committed module. A line of hit is KIND | text:
 // exactly the spans in ⟦…⟧ are found, as that kind. In a line of clean nothing is found.
 func TestSamples(t *testing.T) {
@@ -113,11 +117,16 @@ func TestSamples(t *testing.T) {
 				}
 				return out.String()
 			}
+			read := 0
 			for _, line := range lines(t, name, "hit") {
 				kind, notation, ok := strings.Cut(line, " | ")
 				if !ok {
 					t.Fatalf("expected KIND | text, got %s", line)
 				}
+				if name == "pii" && !plainly.MatchString(notation) {
+					continue
+				}
+				read++
 				text, marks := sample(t, notation, 1)
 				var want strings.Builder
 				for _, m := range marks {
@@ -127,7 +136,13 @@ func TestSamples(t *testing.T) {
 					t.Errorf("%s: got\n%swant\n%s%q", line, got, want.String(), text)
 				}
 			}
+			if read < 30 {
+				t.Errorf("only %d lines of hit were read", read)
+			}
 			for _, line := range lines(t, name, "clean") {
+				if name == "pii" && strings.Contains(line, "⟦") {
+					continue
+				}
 				if text, _ := sample(t, line, 1); found(text) != "" {
 					t.Errorf("found %s in %q", found(text), text)
 				}
