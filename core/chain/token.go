@@ -39,7 +39,7 @@ func newSealer(key []byte) (*sealer, error) {
 }
 
 // seal is a value in a form that only the session's key reads. The nonce is a hash of the value, as in RFC 5297 (with
-// HMAC-SHA-256 in CMAC's place): so the same value has the same token, and a token that was changed has none.
+// HMAC-SHA-256 in CMAC's place): so the same value has the same token, and a token that was changed is refused.
 func (s *sealer) seal(kind, value string) string {
 	nonce := part(s.nonce, kind, value)[:tokenNonce]
 	data := append(nonce, value...)
@@ -58,7 +58,7 @@ func (s *sealer) open(kind, text string) (value string, ok bool) {
 	return value, hmac.Equal(data[:tokenNonce], part(s.nonce, kind, value)[:tokenNonce])
 }
 
-// token is a value's token, "" if there is none.
+// token gives a value's token, or "" if it cannot be made.
 func token(key []byte, kind, value string) string {
 	s, err := newSealer(key)
 	if err != nil {

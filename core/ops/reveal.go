@@ -8,7 +8,7 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// tokenKey gives the key of the tokens in a session, nil where there is none: a token is kept for its session.
+// tokenKey gives the key of the tokens in a session. It gives nil without a session: a token belongs to one.
 func (s *Service) tokenKey(agent, session string) func() []byte {
 	if session == "" {
 		return nil

@@ -119,8 +119,8 @@ func keptReceipts(shown []wire.Receipt, rs []chain.Receipt) []wire.Receipt {
 	return out
 }
 
-// maskKey gives the key of the masks in a session, nil where there is none: values that are masked alike in one session
-// tell nothing about another one.
+// maskKey gives the key of the masks in a session, or nil without a session. Each session has its own key, so masks of
+// two sessions cannot be compared.
 func (s *Service) maskKey(key, agent, session string) func() []byte {
 	if session == "" {
 		return nil

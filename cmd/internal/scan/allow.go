@@ -65,7 +65,7 @@ func kindLike(word string) bool {
 }
 
 // allow gives the reason for which a finding is allowed, "" if it is not; marked says that a comment would allow it if
-// it had a reason. A comment within a finding is none: it came with the value. from is the offset of the line.
+// it had a reason. A comment within a finding does not count: it came with the value. from is the offset of the line.
 func (all marks) allow(f *Finding, line []Finding, from int) (reason string, marked bool) {
 	for _, m := range all {
 		inside := false

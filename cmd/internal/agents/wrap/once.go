@@ -65,7 +65,7 @@ func Tickets(hookFile string) string {
 	return fmt.Sprintf("/tmp/yett-%d-%s", uid, name) // private refuses one that somebody else has made
 }
 
-// owner is the user id that a directory belongs to, -1 if there is none.
+// owner gives the user id that a directory belongs to, or -1 if there is no such directory.
 func owner(dir string) int {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() {
