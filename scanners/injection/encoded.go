@@ -150,7 +150,7 @@ func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
 // decode reads the run around a hit in its encoding and judges what it says.
 func (s *scan) decode(j job, h scanner.Hit) {
-	if h.Start < s.encodedDone {
+	if h.Start < s.encodedDone[j] {
 		return
 	}
 	var start, end int
@@ -176,12 +176,12 @@ func (s *scan) decode(j job, h scanner.Hit) {
 	case jobReverse:
 		start, end = bounds(s.t, h.Start)
 		s.reverse(start, end)
-		s.encodedDone = end
+		s.encodedDone[j] = end
 		return
 	case jobSpaced:
 		start, end, out = despace(out, s.t, h)
 	}
-	s.encodedDone = max(end, h.End)
+	s.encodedDone[j] = max(end, h.End)
 	s.buf = out[:0]
 	if j == jobSpaced && s.says(out, 1) || readable(out) && s.says(out, 1) {
 		s.add(kEncoded, start, end, 0.9)

@@ -168,6 +168,19 @@ func TestHiddenAndEncoded(t *testing.T) {
 	}
 }
 
+// A word in another writing in front of an encoded order hides it from nobody.
+func TestEncodedBehindADecoy(t *testing.T) {
+	r := runner(t, "")
+	once := base64.StdEncoding.EncodeToString([]byte(order))
+	for _, decoy := range []string{rot13("ignore"), backwards("ignore"), spaced("ignore", " ", "  "),
+		rot13("system prompt")} {
+		found := scanFor(t, r, "please "+decoy+" "+once+"\nthere")
+		if !slices.ContainsFunc(found, func(f sdk.Finding) bool { return f.Kind == "INJECTION_ENCODED" }) {
+			t.Errorf("behind %q: %+v", decoy, found)
+		}
+	}
+}
+
 func spacedHex(s, sep string) string {
 	var parts []string
 	for _, c := range []byte(s) {

@@ -25,8 +25,9 @@ type scan struct {
 	found []candidate
 
 	// how far each sort of work has come: a later hit before it brings nothing new
-	segStart, segEnd                                        int
-	markDone, hiddenDone, insideDone, linkDone, encodedDone int
+	segStart, segEnd                           int
+	markDone, hiddenDone, insideDone, linkDone int
+	encodedDone                                [jobEnd]int // by encoding: one finds nothing for another
 }
 
 // work is kept between texts for its buffers; calls of one scanner never overlap.
@@ -40,7 +41,7 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	s := &work
 	s.t, s.set, s.found = in.Text, config, s.found[:0]
 	s.segStart, s.segEnd = -1, -1
-	s.markDone, s.hiddenDone, s.insideDone, s.linkDone, s.encodedDone = 0, 0, 0, 0, 0
+	s.markDone, s.hiddenDone, s.insideDone, s.linkDone, s.encodedDone = 0, 0, 0, 0, [jobEnd]int{}
 	for _, h := range hits {
 		switch j := rules.jobs[h.Trigger]; j {
 		case jobText:

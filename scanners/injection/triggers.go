@@ -24,6 +24,7 @@ const (
 	jobReverse            //
 	jobEntity             //
 	jobSpaced             //
+	jobEnd                // how many there are
 )
 
 // engine is what init makes of the tables: for each trigger its job.

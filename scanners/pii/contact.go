@@ -1,6 +1,10 @@
 package main
 
-import "github.com/yett-dev/yett/sdk/scanner"
+import (
+	"slices"
+
+	"github.com/yett-dev/yett/sdk/scanner"
+)
 
 // Lengths of an address's two sides, bytes.
 const (
@@ -74,7 +78,38 @@ func (s *scan) email(h scanner.Hit) {
 		s.addExample("EMAIL", start, end, 0.4)
 		return
 	}
-	s.add("EMAIL", start, end, 0.95)
+	k := kinds[kindIndex["EMAIL"]]
+	s.addAs("EMAIL", start, end, 0.95, max(k.severity, graveName(s.t[start:h.Start])), k.action)
+}
+
+// graveName gives the severity of what the name of an address is: a card, an account or a social security number is one
+// there too.
+func graveName(local []byte) scanner.Severity {
+	var v []byte
+	if len(local) <= 42 {
+		for _, c := range local {
+			if isWord(c) {
+				v = append(v, upper(c))
+			}
+		}
+	}
+	digits := 0
+	for _, c := range v {
+		if isDigit(c) {
+			digits++
+		}
+	}
+	switch {
+	case digits == len(v) && digits >= 13 && digits <= 19 && cardIssuer(v) && luhn(v):
+		return critical
+	case len(local) == 11 && digits == 9 && local[3] == '-' && local[6] == '-':
+		return critical
+	case len(v) >= 15 && ibanLengths[string(v[:2])] == len(v):
+		if mod97(slices.Concat(v[4:], v[:4])) == 1 {
+			return high
+		}
+	}
+	return info
 }
 
 // login tells whether the name at i is the user or password of a URL.

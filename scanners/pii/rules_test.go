@@ -37,6 +37,19 @@ func hasSpan(found []sdk.Finding, start, end int) bool {
 	return false
 }
 
+// A number of weight within another finding gives it its own weight: whoever redacts by severity sees neither pass.
+func TestNumbersWithinAddresses(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for kind, shape := range map[string]string{"CREDIT_CARD": "4d15", "US_SSN": "d3-d2-d4", "IBAN": "DEd20"} {
+		number := sample(t, kind, shape, true, rng)
+		alone := scanFor(t, runner(t, ""), "my number is "+number)
+		within := scanFor(t, runner(t, ""), "mail "+number+"@gmail.com now")
+		if len(alone) == 0 || len(within) == 0 || within[0].Severity < alone[0].Severity || alone[0].Severity < sdk.High {
+			t.Errorf("%s alone: %+v, within an address: %+v", kind, alone, within)
+		}
+	}
+}
+
 // Every line of testdata/hit: the marked spans are found with their kind, and nothing else.
 func TestHits(t *testing.T) {
 	r := runner(t, "")

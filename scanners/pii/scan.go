@@ -108,6 +108,9 @@ func (s *scan) emit(out *scanner.Out) {
 		for i := len(kept) - 1; i >= 0 && i >= len(kept)-4 && !covered; i-- { // few begin before and end behind
 			k := &kept[i]
 			covered = k.end >= c.end && (k.action == scanner.Redact || c.action == scanner.Flag)
+			if covered && c.action != scanner.Flag && !s.set.disabled[c.kind] { // a card number in an address is a card number
+				k.severity = max(k.severity, c.severity)
+			}
 		}
 		if !covered {
 			kept = append(kept, c)
