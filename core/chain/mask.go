@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,7 +165,7 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 		if rec.Err != nil {
 			return Masked{}, &UnmaskedError{Scanner: s.Name, Cause: causeOf(rec.Err), Err: rec.Err}
 		}
-		if rec.crowded {
+		if rec.crowded && (!s.Builtin || foldHides(more)) {
 			crowded = s.Name
 		}
 		for _, f := range more {
@@ -196,6 +197,16 @@ func hides(f *sdk.Finding) bool {
 		return f.Severity >= sdk.High
 	}
 	return true
+}
+
+// foldHides reports whether something that is masked may be in what a built-in scanner has folded: in a finding that
+// ends last.
+func foldHides(found []sdk.Finding) bool {
+	end := 0
+	for i := range found {
+		end = max(end, found[i].End)
+	}
+	return slices.ContainsFunc(found, func(f sdk.Finding) bool { return f.End == end && hides(&f) })
 }
 
 // keys are our own keys in all readings of a text.

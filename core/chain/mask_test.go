@@ -9,6 +9,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // What is kept is masked whatever the operator does about outputs: actions and on_error do not count. The built-in
@@ -209,4 +210,29 @@ func TestMaskLeavesWhatIsDecidedOn(t *testing.T) {
 			t.Errorf("built in: %v: got %s %v, want %s", builtin, got, err, want)
 		}
 	}
+}
+
+// An approver sees a long list of addresses: what was folded hides nothing that is masked.
+func TestMaskReadsLongLists(t *testing.T) {
+	for severity, withheld := range map[sdk.Severity]bool{sdk.Medium: false, sdk.High: true} {
+		step := chain.ScanStep{Name: "many", Builtin: true, Scanner: manyOf{severity}}
+		scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{step},
+			Actions: []chain.ActionRule{{Action: sdk.Flag}}}
+		_, err := scan.Look(t.Context(), &chain.Input{Text: strings.Repeat("ab", 2*abi.MaxFindings), ToolID: "t"})
+		if (err != nil) != withheld {
+			t.Errorf("%s: %v", severity, err)
+		}
+	}
+}
+
+// manyOf finds as much personal data as it may report.
+type manyOf struct{ severity sdk.Severity }
+
+func (manyOf) About() chain.About { return chain.About{} }
+func (m manyOf) Scan(context.Context, *chain.Input) (found []sdk.Finding, _ error) {
+	for i := range abi.MaxFindings {
+		found = append(found, sdk.Finding{Kind: "PII_EMAIL", Scanner: "many", Start: 2 * i, End: 2*i + 1, Confidence: 1,
+			Severity: m.severity})
+	}
+	return found, nil
 }

@@ -64,6 +64,11 @@ func (in *Input) fill(text string, at int, found []sdk.Finding) {
 	}
 }
 
+// dependent reports whether what a template gives depends on the findings that touch its own.
+func dependent(template string) bool {
+	return strings.Contains(template, "{format}") || strings.Contains(template, "{token}")
+}
+
 // followed reports whether the first of the findings that changes the text begins before or at end.
 func followed(found []sdk.Finding, end int) bool {
 	for i := range found {

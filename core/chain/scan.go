@@ -264,6 +264,9 @@ func (c *ScanChain) covering(s *ScanStep, in *Input, found []sdk.Finding) []sdk.
 	for _, k := range s.Kinds {
 		f := last
 		f.Kind, f.Severity, f.Confidence = k.Name, max(sdk.Severity(k.Severity), last.Severity), 1
+		if s.Builtin { // what our own scanners fold has the highest severity of what is in it
+			f.Severity = last.Severity
+		}
 		if a, _ := c.action(in, &f); a > worst {
 			hardest, worst = f, a
 		}

@@ -7,11 +7,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // finder is a scanner with fixed findings.
@@ -128,6 +130,36 @@ func TestActionRules(t *testing.T) {
 	first := []chain.ActionRule{{Action: sdk.Flag}, {Action: sdk.Drop}}
 	if res := scan(first, scanStep(finder{found: []sdk.Finding{find("K", 0, 4, sdk.High)}})); res.Outcome != chain.Warned {
 		t.Errorf("the first rule that holds decides: %s", res.Outcome)
+	}
+}
+
+// A built-in scanner that reports all it may has folded the rest into a finding as severe as what is in it: a long list
+// of low findings removes nothing. Another scanner may have folded anything.
+func TestFoldedFindings(t *testing.T) {
+	rules := []chain.ActionRule{{Severity: sdk.High, Action: sdk.Redact}, {Action: sdk.Flag}}
+	for _, c := range []struct {
+		builtin bool
+		last    sdk.Severity
+		want    string
+	}{{true, sdk.Low, chain.Warned}, {true, sdk.High, chain.Redacted}, {false, sdk.Low, chain.Redacted}} {
+		var found []sdk.Finding
+		for i := range abi.MaxFindings {
+			found = append(found, find("LOW", 2*i, 2*i+1, sdk.Low))
+		}
+		found[len(found)-1].Severity = c.last
+		step := scanStep(finder{found: found})
+		step.Builtin = c.builtin
+		step.Kinds = []abi.Kind{{Name: "LOW", Severity: int(sdk.Low)}, {Name: "GRAVE", Severity: int(sdk.High)}}
+		chains := &chain.ScanChain{Steps: []chain.ScanStep{step}, Budget: time.Minute, Actions: rules, Now: steady}
+		in := &chain.Input{Text: strings.Repeat("ab", abi.MaxFindings+9), ToolID: "t", AgentID: "a"}
+		if res := chains.Run(context.Background(), in); res.Outcome != c.want {
+			t.Errorf("%+v: %s", c, res.Outcome)
+		}
+		step.Builtin = true
+		chains.Steps = []chain.ScanStep{step}
+		if _, err := chains.Look(context.Background(), in); err == nil {
+			t.Error("what is masked whatever its severity may be in the fold, and the text is shown")
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ func (s *Stream) redactAndRelease(final bool, res *StreamResult) {
 	}
 	given := judged
 	if !final {
+		to = s.apart(judged, to)
 		given = within(slices.Clone(judged), s.known, to, false)
 	}
 	outcome(&res.ScanResult, given)
@@ -60,6 +61,25 @@ func (s *Stream) redactAndRelease(final bool, res *StreamResult) {
 	}
 	s.pending = s.pending[len(given):] // without their actions, which would change their order
 	s.known = to
+}
+
+// apart moves an offset back to the beginning of every redaction that reaches it and whose template depends on what
+// touches it, which is not known yet.
+func (s *Stream) apart(judged []sdk.Finding, to int) int {
+	for i := len(judged) - 1; i >= 0; i-- {
+		f := &judged[i]
+		if f.Start >= to || f.End < to || !changes(f) {
+			continue
+		}
+		if _, template := s.c.action(&s.in, f); !dependent(template) {
+			continue
+		}
+		for to = f.Start; to > s.known && !utf8.RuneStart(s.buf[to-s.base]); {
+			to--
+		}
+		i = len(judged) // one that begins before it may reach the new end
+	}
+	return max(to, s.known)
 }
 
 // settled is the offset up to which every enforcing step has settled the text, moved back to the beginning of a

@@ -205,7 +205,7 @@ func randomChain(t testing.TB, rng *rand.Rand) *chain.ScanChain {
 			r.Action = sdk.Drop
 		}
 		if rng.IntN(3) == 0 {
-			r.Replacement = []string{`"`, "\n", "#", "{kind}é", "{mask}", "<{format}>"}[rng.IntN(6)]
+			r.Replacement = []string{`"`, "\n", "#", "{kind}é", "{mask}", "<{format}>", "{token}"}[rng.IntN(7)]
 		}
 		c.Actions = append(c.Actions, r)
 	}
@@ -220,7 +220,8 @@ func wantSame(t testing.TB, c *chain.ScanChain, cut ...string) {
 	t.Helper()
 	text := strings.Join(cut, "")
 	in := chain.Input{Text: text, ToolID: "files/read", ContentType: []string{"", "application/json"}[len(text)%2],
-		MaskKey: func() []byte { return []byte("session") }}
+		MaskKey:  func() []byte { return []byte("session") },
+		TokenKey: func() []byte { return []byte("session") }}
 	want := c.Run(context.Background(), &in)
 	s := c.NewStream(&in, 1<<20)
 	var got chain.ScanResult
@@ -366,4 +367,40 @@ func TestStreamDenialNamesItsFindings(t *testing.T) {
 			t.Errorf("%s: %s %s, findings %v", name, res.Outcome, res.Code, res.Findings)
 		}
 	}
+}
+
+// What stands in for a value in part depends on what touches it, so a stream waits until it knows.
+func TestStreamsWaitForWhatTouches(t *testing.T) {
+	const text = "see 111122223333" + "444455556666 and so on, and on, and on, to the very end of it"
+	for _, template := range []string{"<{format}>", "{token}", "[{kind}]"} {
+		for _, behind := range []int{12, 14, 20, 30} {
+			c := &chain.ScanChain{Budget: time.Minute, Now: steady, Actions: []chain.ActionRule{{Action: sdk.Redact,
+				Replacement: template}}, Steps: []chain.ScanStep{{Name: "groups", Scanner: groups{}, OnError: sdk.Deny,
+				Stream: abi.Stream{Mode: abi.StreamWindow, Lookbehind: behind}}}}
+			if err := c.Prepare(); err != nil {
+				t.Fatal(err)
+			}
+			cutEverywhere(t, c, text)
+		}
+	}
+}
+
+// groups finds each group of twelve digits.
+type groups struct{}
+
+func (groups) About() chain.About { return chain.About{} }
+func (groups) Scan(_ context.Context, in *chain.Input) (found []sdk.Finding, _ error) {
+	for at := 0; at+12 <= len(in.Text); {
+		if group := in.Text[at : at+12]; strings.Trim(group, "0123456789") == "" {
+			found = append(found, sdk.Finding{Kind: "KEY", Scanner: "groups", Start: at, End: at + 12, Confidence: 1})
+			at += 12
+			continue
+		}
+		at++
+	}
+	return found, nil
+}
+func (g groups) ScanPiece(ctx context.Context, w *chain.Window) ([]sdk.Finding, []byte, error) {
+	found, err := g.Scan(ctx, &w.Input)
+	return found, nil, err
 }
