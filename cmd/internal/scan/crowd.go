@@ -36,6 +36,9 @@ func (c *crowd) ScanPiece(ctx context.Context, w *chain.Window) (found []sdk.Fin
 	return found, state, err
 }
 
+// mostKept is how many findings of one text are kept, those too that are not serious enough to be listed.
+const mostKept = 4 * maxFindings
+
 // maxLine is how far a line is looked back for its beginning, bytes.
 const maxLine = 512
 
@@ -60,8 +63,11 @@ func (c *crowd) scanOn(ctx context.Context, w *chain.Window,
 				all = append(all, *cover)
 			}
 		}
-		if !full || len(found) == 0 || len(all) > maxFindings {
+		if !full || len(found) == 0 {
 			return append(all, found...), nil
+		}
+		if len(all) > mostKept {
+			return nil, errCrowded
 		}
 		last := found[len(found)-1]
 		if cover != nil && last.Start <= cover.Start {

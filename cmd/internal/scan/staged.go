@@ -44,7 +44,7 @@ type entry struct{ mode, blob, status, path string }
 // stagedEntries lists what a commit would change.
 func stagedEntries(ctx context.Context) ([]entry, error) {
 	out, err := gitOutput(ctx, "diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff",
-		"--ignore-submodules=none", "--diff-filter=d")
+		"--no-relative", "--ignore-submodules=none", "--diff-filter=d")
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +195,9 @@ func (c *catFile) end() error {
 	return err
 }
 
+// errCut is not io.ErrUnexpectedEOF, which readers of pieces take for a normal end.
+var errCut = errors.New("git cat-file ended within a blob")
+
 // blobReader reads one blob.
 type blobReader struct {
 	blobs *blobs
@@ -208,7 +211,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.c.out.Read(p[:min(int64(len(p)), r.left)])
 	if r.left -= int64(n); errors.Is(err, io.EOF) && r.left > 0 {
-		err = io.ErrUnexpectedEOF
+		err = errCut
 	}
 	return n, err
 }

@@ -1,6 +1,8 @@
 package scan
 
 import (
+	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,6 +169,8 @@ func TestStaged(t *testing.T) {
 	// nothing of a repository's configuration runs, and no other bytes are read in place of those of the index
 	gitIn(t, dir, "config", "core.fsmonitor", "touch "+filepath.Join(dir, "ran")+"; false")
 	gitIn(t, dir, "config", "diff.upper.textconv", "touch "+filepath.Join(dir, "ran")+"; true")
+	gitIn(t, dir, "config", "diff.relative", "true") // would leave out what is staged elsewhere
+	must(t, os.Mkdir(filepath.Join(dir, "apart"), 0o700))
 	gitIn(t, dir, "config", "diff.external", "touch "+filepath.Join(dir, "ran")+"; true")
 	plant(t, dir, map[string]string{"x.enc": assigned(5) + "\n"})
 	gitIn(t, dir, "-c", "core.fsmonitor=false", "add", "x.enc")
@@ -174,6 +178,7 @@ func TestStaged(t *testing.T) {
 	other := strings.TrimSpace(gitIn(t, dir, "-c", "core.fsmonitor=false", "rev-parse", "HEAD:clean"))
 	gitIn(t, dir, "replace", blob, other)
 	run(t, dir, "", "--staged").want(t, 1, found("x.enc", 1, 5))
+	run(t, filepath.Join(dir, "apart"), "", "--staged").want(t, 1, found("x.enc", 1, 5))
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 		t.Error("a program of the repository's configuration ran")
 	}
@@ -235,4 +240,13 @@ func FuzzRaw(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestBlobCutShort: a blob whose process ends within it is not a shorter blob.
+func TestBlobCutShort(t *testing.T) {
+	r := &blobReader{c: &catFile{out: bufio.NewReader(strings.NewReader("half"))}, left: 8}
+	n, final, err := fill(r, make([]byte, 16))
+	if final || !errors.Is(err, errCut) {
+		t.Errorf("%d bytes, the end: %v, %v", n, final, err)
+	}
 }
