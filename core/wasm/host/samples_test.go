@@ -150,3 +150,43 @@ func TestSamples(t *testing.T) {
 		})
 	}
 }
+
+// mostWork is how much fuel a byte may cost: about twice what the worst text of TestBuiltinsAreLinear does.
+const mostWork = 30_000
+
+// TestBuiltinsAreLinear holds that four times a text costs a built-in scanner hardly more than four times the work,
+// whatever is repeated in it, and that a byte costs no more than mostWork. Work is fuel, which no other load of the
+// machine changes.
+func TestBuiltinsAreLinear(t *testing.T) {
+	h, err := host.New(t.Context(), host.Options{CacheDir: host.CompiledDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close(t.Context()) })
+	for _, name := range scanners.Names() {
+		t.Run(name, func(t *testing.T) {
+			code, _ := scanners.Builtin(name)
+			m, err := h.Load(t.Context(), host.Spec{Name: name, Code: code, Timeout: host.MaxTimeout, Fuel: 1e12})
+			if err != nil {
+				t.Fatal(err)
+			}
+			work := func(text string) uint64 {
+				before := m.Stats().Fuel
+				_, err := m.Scan(t.Context(), &chain.Input{Text: text})
+				if err != nil && !strings.Contains(err.Error(), "more than 16384 bytes") {
+					t.Fatalf("%v in %.60q", err, text)
+				}
+				return m.Stats().Fuel - before
+			}
+			for _, unit := range []string{"12 ", "4111 ", "1.2.", "a@b.", "+1 (", "token=", "key: \"", "-----BEGIN ", "eyJ",
+				"gh" + "p_", "ignore ", "ignore all previous instructions ", "vtaber", "erongi ", "i g n o r e ", "aWdub3Jl",
+				"69676e6f7265", "[[", "![](", "\u200b", "\U000e0041", "система ", "%41", "&#65;", "\\u0041", "=", "/", "x"} {
+				small := work(strings.Repeat(unit, (24<<10)/len(unit)))
+				large := work(strings.Repeat(unit, (96<<10)/len(unit)))
+				if small > 1e6 && large > 6*small || large > mostWork*(96<<10) {
+					t.Errorf("%q: %d for 24 KiB, %d for 96", unit, small, large)
+				}
+			}
+		})
+	}
+}
