@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/e2e"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestArchivedThenRemoved: the real program gives what is to go to audit.archive, and is killed in between. No record
@@ -42,7 +43,7 @@ audit:
 chains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}
 `, hex.EncodeToString(sum[:]), at("archive"), at("archive")),
 		"rules.yaml": "rules: [{id: reads, tools: [\"files/*\"], effect: permit}]\n"} {
-		if err := os.WriteFile(at(name), []byte(text), 0o700); err != nil {
+		if err := testkit.WriteProgram(at(name), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -490,7 +490,7 @@ func TestSwappedPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(mine, code, 0o700); err != nil {
+	if err := testkit.WriteProgram(mine, code); err != nil {
 		t.Fatal(err)
 	}
 	file := writeConfig(t, dir, fmt.Sprintf("  mine: {kind: authorizer, exec: %s, digest: %q, limits: {timeout: 20s}}\n",
@@ -499,7 +499,7 @@ func TestSwappedPlugin(t *testing.T) {
 	if err := os.Remove(mine); err != nil { // a running program's file takes no writes
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(mine, append(bytes.Clone(code), 0), 0o700); err != nil {
+	if err := testkit.WriteProgram(mine, append(bytes.Clone(code), 0)); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := s.asked("fake/deny/x"); err != nil || a.str("reason_code") != "FAKE_DENY" {

@@ -31,7 +31,7 @@ func entitleVersion(t testing.TB, dir string, n int) (path, digest string) {
 		t.Fatal(err)
 	}
 	path = filepath.Join(dir, fmt.Sprintf("entitle-%d", n))
-	if err := os.WriteFile(path, append(bytes.Clone(code), byte(n)), 0o700); err != nil {
+	if err := testkit.WriteProgram(path, append(bytes.Clone(code), byte(n))); err != nil {
 		t.Fatal(err)
 	}
 	return path, digestOf(t, path)

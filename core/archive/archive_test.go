@@ -19,6 +19,7 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -49,7 +50,7 @@ func of(t *testing.T, l Log, script string) (a *Archive, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	at := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(at, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+	if err := testkit.WriteProgram(at, []byte("#!/bin/sh\n"+script+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256([]byte("#!/bin/sh\n" + script + "\n"))

@@ -11,6 +11,7 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // A rule id of two steps is said, with both places; what a step in shadow calls its rules is nobody's concern.
@@ -58,13 +59,13 @@ func TestRuleIDsOfTwoStepsAreSaid(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "plugin.py")
-	if err := os.WriteFile(script, []byte("#!/opt/acme/venv/bin/python -u\n"), 0o700); err != nil {
+	if err := testkit.WriteProgram(script, []byte("#!/opt/acme/venv/bin/python -u\n")); err != nil {
 		t.Fatal(err)
 	}
 	venv := filepath.Join(dir, "venv")
 	linked := filepath.Join(dir, "linked.py")
 	for _, err := range []error{os.Mkdir(venv, 0o700), os.Symlink("/bin/sh", filepath.Join(venv, "python")),
-		os.WriteFile(linked, []byte("#!"+venv+"/python\n"), 0o700)} {
+		testkit.WriteProgram(linked, []byte("#!"+venv+"/python\n"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +190,7 @@ func TestPolicyOf(t *testing.T) {
 // months later, when records are to go. A server that starts is no worse for it.
 func TestArchiveThatCannotRun(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "archive")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
+	if err := testkit.WriteProgram(program, []byte("#!/bin/sh\n")); err != nil {
 		t.Fatal(err)
 	}
 	cfg := &config.Config{}

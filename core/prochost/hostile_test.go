@@ -58,7 +58,7 @@ func fakes(t *testing.T) (path, digest string, modes []fakeMode) {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "fake")
-	if err := os.WriteFile(path, code, 0o700); err != nil {
+	if err := testkit.WriteProgram(path, code); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(path, "modes").Output()
@@ -536,7 +536,7 @@ func TestSwappedBinary(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine := filepath.Join(t.TempDir(), "mine")
-	if err := os.WriteFile(mine, code, 0o700); err != nil {
+	if err := testkit.WriteProgram(mine, code); err != nil {
 		t.Fatal(err)
 	}
 	h := load(t, fakeMode{name: "crash-nth", group: "check"}, prochost.Authorizer, mine, digest, "stream")
@@ -546,7 +546,7 @@ func TestSwappedBinary(t *testing.T) {
 	if err := os.Remove(mine); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(mine, append(bytes.Clone(code), 0), 0o700); err != nil {
+	if err := testkit.WriteProgram(mine, append(bytes.Clone(code), 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !eventually(func() bool { // the third call ends it

@@ -225,13 +225,13 @@ func TestSwappedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(t.TempDir(), "plugin")
-	if err := os.WriteFile(copied, code, 0o700); err != nil {
+	if err := testkit.WriteProgram(copied, code); err != nil {
 		t.Fatal(err)
 	}
 	s := guestSpec("stock")
 	s.Path, s.Digest = copied, digest
 	p := loaded(t, s, Options{}, generous)
-	if err := os.WriteFile(copied+".new", append(code, 'x'), 0o700); err != nil {
+	if err := testkit.WriteProgram(copied+".new", append(code, 'x')); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(copied+".new", copied); err != nil {
@@ -465,7 +465,7 @@ func digestOf(t *testing.T, path string) string {
 // TestProgramTooLarge: what no start would run is refused at once, and not started again and again.
 func TestProgramTooLarge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(path, []byte("#!"), 0o700); err != nil {
+	if err := testkit.WriteProgram(path, []byte("#!")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, supervise.MaxImage+1); err != nil { // it takes no room

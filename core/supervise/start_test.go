@@ -92,7 +92,7 @@ func TestRefusals(t *testing.T) {
 
 func TestNotExecutable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(path, []byte("neither a binary nor a script"), 0o755); err != nil {
+	if err := testkit.WriteProgram(path, []byte("neither a binary nor a script")); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Start(Command{Name: "text", Path: path, Digest: fileDigest(t, path)})
@@ -288,12 +288,12 @@ func TestSwappedBinary(t *testing.T) {
 	for name, swap := range map[string]func(path string) error{
 		"untouched": func(string) error { return nil },
 		"replaced": func(path string) error {
-			if err := os.WriteFile(path+".new", []byte("#!/bin/sh\necho swapped\n"), 0o755); err != nil {
+			if err := testkit.WriteProgram(path+".new", []byte("#!/bin/sh\necho swapped\n")); err != nil {
 				return err
 			}
 			return os.Rename(path+".new", path)
 		},
-		"written": func(path string) error { return os.WriteFile(path, []byte("#!/bin/sh\necho swapped\n"), 0o755) },
+		"written": func(path string) error { return testkit.WriteProgram(path, []byte("#!/bin/sh\necho swapped\n")) },
 		"removed": os.Remove,
 	} {
 		for kind, program := range map[string][]byte{"binary": own, "script": []byte("#!/bin/sh\ncat\n")} {
@@ -302,7 +302,7 @@ func TestSwappedBinary(t *testing.T) {
 			}
 			t.Run(kind+" "+name, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "program")
-				if err := os.WriteFile(path, program, 0o755); err != nil {
+				if err := testkit.WriteProgram(path, program); err != nil {
 					t.Fatal(err)
 				}
 				b := &birth{command: Command{Name: "swap", Path: path, Digest: digestOf(program), Args: []string{"echo"},

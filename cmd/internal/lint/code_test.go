@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -371,4 +372,33 @@ func noSleep(tr *tree) []string {
 		}
 	}
 	return out
+}
+
+// writtenPrograms has tests write what they run by the one door that does so while no process starts.
+func writtenPrograms(tr *tree) []string {
+	var out []string
+	for _, f := range tr.goFiles(true) {
+		if top, _, _ := strings.Cut(f.path, "/"); !f.test() || top == "examples" || top == "config" {
+			continue // an example cannot import core, and config runs nothing
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 3 {
+				return true
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if mode, lit := call.Args[2].(*ast.BasicLit); ok && sel.Sel.Name == "WriteFile" && lit && runs(mode.Value) {
+				out = append(out, tr.at(n)+"a process that starts meanwhile keeps the program open for writing, and the system "+
+					"does not run it (\"text file busy\"): use testkit.WriteProgram")
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// runs says whether a mode, as a source has it, lets anybody execute the file.
+func runs(mode string) bool {
+	m, err := strconv.ParseUint(mode, 0, 32)
+	return err == nil && m&0o111 != 0
 }

@@ -30,6 +30,7 @@ var rules = []rule{
 	{"todo", noTodo},
 	{"skip", noSkip},
 	{"sleep", noSleep},
+	{"written program", writtenPrograms},
 	{"secret", noSecrets},
 	{"machine path", noMachinePaths},
 	{"file name", fileNames},

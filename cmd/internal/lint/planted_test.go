@@ -100,6 +100,9 @@ var planted = []struct {
 
 	{"sleep", "in a test", map[string]string{"core/x/x_test.go": aHeader + "import \"time\"\n\nfunc TestX(t *testing.T) { time.Sleep(1) }\n"}, "a sleep does not synchronise"},
 	{"sleep", "a timer", map[string]string{"core/x/x_test.go": aHeader + "import \"time\"\n\nfunc TestX(t *testing.T) { <-time.After(1) }\n"}, ""},
+	{"written program", "by os", map[string]string{"core/x/x_test.go": aHeader + "var err = os.WriteFile(p, nil, 0o700)\n"}, "core/x/x_test.go:3: a process that starts meanwhile"},
+	{"written program", "a file", map[string]string{"core/x/x_test.go": aHeader + "var err = os.WriteFile(p, nil, 0o600)\n"}, ""},
+	{"written program", "by its door", map[string]string{"core/x/x_test.go": aHeader + "var err = testkit.WriteProgram(p, nil)\n"}, ""},
 
 	{"secret", "a token", map[string]string{"a.md": "x\nkey: gh" + "p_" + strings.Repeat("aB3", 12) + "\n"}, "a.md:2: looks like a GitHub token"},
 	{"secret", "in testdata", map[string]string{"core/x/testdata/a.txt": "AK" + "IA" + strings.Repeat("Q7", 8)}, "looks like an AWS key id"},

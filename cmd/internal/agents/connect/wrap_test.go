@@ -11,6 +11,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestWrap holds that the choice to wrap stays until it is changed, that a program which others can write is refused,
@@ -71,7 +72,7 @@ func TestSameBuild(t *testing.T) {
 		t.Error(err)
 	}
 	other := filepath.Join(dir, "yett-hook")
-	if err := os.WriteFile(other, []byte("#!/bin/sh\n"), 0o755); err != nil {
+	if err := testkit.WriteProgram(other, []byte("#!/bin/sh\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := sameBuild(other); err == nil || !strings.Contains(err.Error(), "not a program of Yett") {

@@ -14,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
 	"github.com/yett-dev/yett/cmd/internal/agents/model"
 	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 func TestTimeOf(t *testing.T) {
@@ -220,7 +221,7 @@ func TestProbeWithoutAnAgent(t *testing.T) {
 			t.Errorf("%s: %+v", agent, d.lines)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\necho 9.9.9\n"), 0o700); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(dir, "claude"), []byte("#!/bin/sh\necho 9.9.9\n")); err != nil {
 		t.Fatal(err)
 	}
 	d := &Doctor{Agent: hook.ClaudeCode, Env: []string{}, Places: connect.Places{Home: dir}}

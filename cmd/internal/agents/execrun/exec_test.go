@@ -20,6 +20,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/wrap"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
@@ -418,7 +419,7 @@ func TestCommandCannotPassTheScanner(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd.Path = filepath.Join(f.dir, "yett")
-		if err := os.WriteFile(cmd.Path, me, 0o755); err != nil {
+		if err := testkit.WriteProgram(cmd.Path, me); err != nil {
 			t.Fatal(err)
 		}
 		if err := in.Chown(nobody, nobody); err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // endings are ways in which a command may end, as scripts, with whether the tool may run or the output be shown.
@@ -235,7 +237,7 @@ func TestPlugin(t *testing.T) {
 			dir := t.TempDir()
 			bin := filepath.Join(dir, "yett")
 			if row.script != "missing" {
-				if err := os.WriteFile(bin, []byte("#!/bin/sh\ncat >/dev/null\n"+row.script+"\n"), 0o755); err != nil {
+				if err := testkit.WriteProgram(bin, []byte("#!/bin/sh\ncat >/dev/null\n"+row.script+"\n")); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
 	"github.com/yett-dev/yett/cmd/internal/agents/rig"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // instead writes a script that the hooks run in yett's place. $real is the true binary, and $in what the agent sent.
@@ -24,7 +25,7 @@ func (g *gateway) instead(t *testing.T, script string) {
 	t.Helper()
 	path := filepath.Join(g.dir, "instead")
 	text := "#!/bin/bash\nreal=" + yett + "\nin=$(cat)\n" + script + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	if err := testkit.WriteProgram(path, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	g.program = path

@@ -45,7 +45,7 @@ func theFake(t *testing.T) (path string, modes map[string]string) {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "fake")
-	if err := os.WriteFile(path, code, 0o700); err != nil {
+	if err := testkit.WriteProgram(path, code); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(path, "modes").Output()

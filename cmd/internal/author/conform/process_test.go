@@ -306,14 +306,14 @@ func TestSwappedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, text, 0o755); err != nil {
+	if err := testkit.WriteProgram(path, text); err != nil {
 		t.Fatal(err)
 	}
 	o := testOptions(t, "good")
 	o.Path = path
 	o.Only = []string{"before-configure", "file"}
 	swapped := sync.OnceFunc(func() {
-		if err := os.WriteFile(path+".new", []byte("#!/bin/sh\n"), 0o755); err != nil {
+		if err := testkit.WriteProgram(path+".new", []byte("#!/bin/sh\n")); err != nil {
 			t.Error(err)
 		}
 		if err := os.Rename(path+".new", path); err != nil {

@@ -135,7 +135,7 @@ func TestPythonBuild(t *testing.T) {
 	python := filepath.Join(t.TempDir(), "python")
 	const fake = "#!/bin/sh\necho \"$*\" >>\"$0.asked\"\n" +
 		"while [ $# -gt 1 ]; do [ \"$1\" = --output ] && touch \"$2\"; shift; done\n"
-	if err := os.WriteFile(python, []byte(fake), 0o755); err != nil {
+	if err := testkit.WriteProgram(python, []byte(fake)); err != nil {
 		t.Fatal(err)
 	}
 	for build, proto := range map[string]string{filepath.Join(dir, "build.sh"): dir,
