@@ -189,7 +189,12 @@ func (f *File) Write(text []byte, mode fs.FileMode, group int) error {
 		return errors.Join(err, ours.Close(), os.Remove(tmp))
 	}
 	f.at("compared")
-	if err := exchange(tmp, f.Target); err != nil {
+	placed, err := pin(tmp)
+	if err == nil {
+		defer placed.Close()
+		err = exchange(tmp, f.Target)
+	}
+	if err != nil {
 		return errors.Join(changedIf(err), old.release(), ours.Close(), os.Remove(tmp))
 	}
 	f.at("swapped")
@@ -199,8 +204,9 @@ func (f *File) Write(text []byte, mode fs.FileMode, group int) error {
 	if err := errors.Join(ours.Close(), old.release()); err != nil {
 		return err
 	}
+	f.at("released")
 	if was, _, err := settled(tmp); err != nil || !bytes.Equal(was, f.Text) {
-		return errors.Join(err, f.yield(tmp)) // somebody had opened it before, and has written into it now
+		return errors.Join(err, f.yield(tmp, placed)) // somebody had opened it before, and has written into it now
 	}
 	return errors.Join(os.Remove(tmp), flushDir(f.Target))
 }
@@ -221,57 +227,6 @@ func (f *File) holdOld() (*hold, error) {
 	}
 	f.held = old
 	return old, nil
-}
-
-// putBack undoes a swap: under the name of ours lies what another program has written, or is about to write into. What
-// others overwrite meanwhile is gone, as it would be without us.
-func (f *File) putBack(ours *os.File, old *hold) error {
-	tmp := ours.Name()
-	if !leadsTo(f.Target, ours) { // somebody has replaced or removed ours, and with it what had been there
-		return errors.Join(os.Remove(tmp), ours.Close(), old.release(), ErrChanged)
-	}
-	err := exchange(tmp, f.Target)
-	f.at("back")
-	// Who opened ours in the meantime waits, and reads what the file holds in truth.
-	var now []byte
-	if err == nil {
-		now, err = os.ReadFile(f.Target)
-	}
-	if err == nil {
-		err = ours.Truncate(0)
-	}
-	if err == nil {
-		_, err = ours.WriteAt(now, 0)
-	}
-	if errors.Is(err, fs.ErrNotExist) { // they have removed it in the meantime
-		return errors.Join(os.Remove(tmp), ours.Close(), old.release(), ErrChanged)
-	}
-	same := leadsTo(tmp, ours)
-	if err := errors.Join(err, ours.Close(), old.release()); err != nil {
-		return fmt.Errorf("what another program wrote is in %s or %s: %w", tmp, f.Target, err)
-	}
-	if left, _, err := settled(tmp); !same || err != nil || !bytes.Equal(left, now) {
-		return errors.Join(err, f.yield(tmp)) // somebody has replaced ours, or has written into it, and was last
-	}
-	return errors.Join(os.Remove(tmp), ErrChanged)
-}
-
-// yield gives the name to what another program wrote last, which lies under tmp.
-func (f *File) yield(tmp string) error {
-	if err := exchange(tmp, f.Target); err != nil {
-		return fmt.Errorf("what another program wrote is in %s: %w", tmp, err)
-	}
-	return errors.Join(os.Remove(tmp), ErrChanged)
-}
-
-// leadsTo says whether a name leads to an open file.
-func leadsTo(path string, f *os.File) bool {
-	named, err := os.Lstat(path)
-	if err != nil {
-		return false
-	}
-	open, err := f.Stat()
-	return err == nil && os.SameFile(named, open)
 }
 
 // Remove removes the file if it is still what was read. For a moment it may be missing although somebody has just

@@ -295,6 +295,38 @@ func TestLastStands(t *testing.T) {
 	}
 }
 
+// Others write by a new file again and again, at each step of a swap that is undone: the last text stands.
+func TestNewestStands(t *testing.T) {
+	for _, from := range []string{"compared", "ours", "back"} {
+		for last := range 4 {
+			t.Run(fmt.Sprint(from, " ", last), func(t *testing.T) {
+				dir := t.TempDir()
+				path := filepath.Join(dir, "f")
+				write(t, path, "before")
+				f := mustRead(t, path)
+				begun, n := false, 0
+				f.step = func(s string) {
+					begun = begun || s == from
+					switch {
+					case s == "compared":
+						rename(t, path, "first")
+					case begun && n <= last:
+						n++
+						rename(t, path, fmt.Sprint("text ", n))
+					}
+				}
+				if err := f.Write([]byte("ours"), 0o600, -1); !errors.Is(err, ErrChanged) {
+					t.Errorf("%v, expected ErrChanged", err)
+				}
+				if got, want := read(t, path), fmt.Sprint("text ", n); got != want || n == 0 {
+					t.Errorf("the file holds %q, expected %q", got, want)
+				}
+				alone(t, dir, "f")
+			})
+		}
+	}
+}
+
 // A foreign writer reads, adds a line and writes, again and again, while we add and remove lines of ours. Whatever it
 // has written it finds again, each time that it reads.
 func TestConcurrentWriters(t *testing.T) {
