@@ -52,13 +52,8 @@ func union(text string, found []sdk.Finding) []span {
 		if !changes(&f) {
 			continue
 		}
-		s := span{f.Start, f.End, f.Replacement}
-		for s.start > 0 && s.start < len(text) && !utf8.RuneStart(text[s.start]) {
-			s.start--
-		}
-		for s.end < len(text) && !utf8.RuneStart(text[s.end]) {
-			s.end++
-		}
+		s := span{with: f.Replacement}
+		s.start, s.end = wholeRunes(text, f.Start, f.End)
 		if n := len(out); n > 0 && s.start <= out[n-1].end {
 			out[n-1].end = max(out[n-1].end, s.end)
 			continue
@@ -66,6 +61,17 @@ func union(text string, found []sdk.Finding) []span {
 		out = append(out, s)
 	}
 	return out
+}
+
+// wholeRunes grows from and to so that they cut no character.
+func wholeRunes(text string, from, to int) (int, int) {
+	for from > 0 && from < len(text) && !utf8.RuneStart(text[from]) {
+		from--
+	}
+	for to < len(text) && !utf8.RuneStart(text[to]) {
+		to++
+	}
+	return from, to
 }
 
 func splice(text string, spans []span) string {

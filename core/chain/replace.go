@@ -32,20 +32,23 @@ func (in *Input) fill(text string, at int, found []sdk.Finding) {
 			f.Replacement = "[" + f.Kind + "]"
 			continue
 		}
-		spelled := ""
+		spelled, end := "", f.End // of what goes: of a character that is found in part, all
 		if f.Start >= at && f.End <= at+len(text) && f.Start < f.End {
-			spelled = text[f.Start-at : f.End-at]
+			start, behind := wholeRunes(text, f.Start-at, f.End-at)
+			spelled, end = text[start:behind], behind+at
 		}
+		own := *f // with its template
+		touched := func() bool { return followed(text, at, &own, end, found[i+1:]) }
 		form, held := "", ""
 		if strings.Contains(f.Replacement, "{format}") {
 			hides := false
-			if form, hides = formatted(Decoded(spelled)); !hides || followed(found[i+1:], f.End) {
+			if form, hides = formatted(Decoded(spelled)); !hides || touched() {
 				// what touches is one span, where the first's template must not show what the others hide
 				f.Replacement = plainly
 			}
 		}
 		if strings.Contains(f.Replacement, "{token}") {
-			if in.TokenKey == nil || spelled == "" || len(spelled) > tokenLimit || followed(found[i+1:], f.End) {
+			if in.TokenKey == nil || spelled == "" || len(spelled) > tokenLimit || touched() {
 				f.Replacement = plainly // the token of a part would not bring the whole back
 			} else if held = token(in.TokenKey(), f.Kind, spelled); held == "" {
 				f.Replacement = plainly
@@ -69,13 +72,22 @@ func dependent(template string) bool {
 	return strings.Contains(template, "{format}") || strings.Contains(template, "{token}")
 }
 
-// followed reports whether the first of the findings that changes the text begins before or at end.
-func followed(found []sdk.Finding, end int) bool {
+// followed reports whether another finding that changes the text begins before or at the end of f, with the whole of
+// the character that it begins in. What is f once more, but surer or graver, is no other: the readings of a text each
+// give their own. found are those behind f.
+func followed(text string, at int, f *sdk.Finding, end int, found []sdk.Finding) bool {
 	for i := range found {
-		if found[i].Start > end {
-			return false
+		next := &found[i]
+		start := next.Start
+		if start >= at && start <= at+len(text) {
+			start, _ = wholeRunes(text, start-at, start-at)
+			start += at
 		}
-		if changes(&found[i]) {
+		again := next.Start == f.Start && next.End == f.End && next.Kind == f.Kind && next.Replacement == f.Replacement
+		switch {
+		case start > end:
+			return false
+		case changes(next) && !again:
 			return true
 		}
 	}

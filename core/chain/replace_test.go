@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,6 +61,45 @@ func TestFormat(t *testing.T) {
 	} {
 		if got := one(t, "a 11112222333344445555 z", "{format}", nil, values[:]...); got != want {
 			t.Errorf("%v: %s, want %s", values, got, want)
+		}
+	}
+}
+
+// What is found more than once, by each reading in its own way, is one value. What goes in whole characters is in the
+// token, and what another scanner hides is not shown.
+func TestFoundTwice(t *testing.T) {
+	const text = "a 4111é1111é1234 z"
+	card := sdk.Finding{Kind: "CARD", Start: 2, End: 18, Confidence: 0.5}
+	surer, longer, other, part := card, card, card, card
+	surer.Confidence, surer.Severity = 1, sdk.High
+	longer.End = 20
+	other.Kind = "OTHER"
+	part.End = 7 // within the é
+	behind := sdk.Finding{Kind: "CARD", Start: 7, End: 18}
+	for name, c := range map[string]struct {
+		found []sdk.Finding
+		form  string
+		token bool // there is one, that brings the text back
+	}{
+		"once":                  {[]sdk.Finding{card}, "a **********1234 z", true},
+		"once more, and surer":  {[]sdk.Finding{surer, card}, "a **********1234 z", true},
+		"longer":                {[]sdk.Finding{card, longer}, "a [CARD]", false},
+		"as another kind":       {[]sdk.Finding{card, other}, "a [CARD] z", false},
+		"to within a character": {[]sdk.Finding{part}, "a *****1111é1234 z", true},
+		"on within a character": {[]sdk.Finding{part, behind}, "a [CARD] z", false},
+	} {
+		for _, template := range []string{"{format}", "{token}"} {
+			sc := &ScanChain{Actions: []ActionRule{{Action: sdk.Redact, Replacement: template}}}
+			in := &Input{TokenKey: session("one")}
+			out, err := redact(text, sc.judge(in, text, 0, slices.Clone(c.found)), false)
+			switch back, n, _ := reveal("one", out); {
+			case err != nil:
+				t.Error(err)
+			case template == "{format}" && out != c.form:
+				t.Errorf("%s: %s, want %s", name, out, c.form)
+			case template == "{token}" && (n == 1) != c.token, n == 1 && back != text:
+				t.Errorf("%s: the token of %s brings back %s", name, out, back)
+			}
 		}
 	}
 }

@@ -195,7 +195,7 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 		res.Settled, res.Released = s.known, s.sent
 		return nil, res
 	}
-	res.Shadow = n.c.judge(&n.in, n.buf, n.base, res.Shadow)
+	res.Shadow = n.c.judge(&n.in, res.Around, res.At, res.Shadow) // trimmed, our buffer need not hold them any more
 	n.sent += len(res.Text)
 	res.Settled, res.Released = n.known, n.sent
 	if final {

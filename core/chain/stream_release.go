@@ -68,7 +68,7 @@ func (s *Stream) redactAndRelease(final bool, res *StreamResult) {
 func (s *Stream) apart(judged []sdk.Finding, to int) int {
 	for i := len(judged) - 1; i >= 0; i-- {
 		f := &judged[i]
-		if f.Start >= to || f.End < to || !changes(f) {
+		if f.Start >= to || s.grown(f.End) < to || !changes(f) {
 			continue
 		}
 		if _, template := s.c.action(&s.in, f); !dependent(template) {
