@@ -301,8 +301,12 @@ func (c *covered) chain(t *testing.T) *chain.ScanChain {
 	t.Helper()
 	sc := &chain.ScanChain{Budget: time.Minute, Now: steady, Actions: c.actions}
 	for _, kind := range []string{"C", "A", "E", "D", "B"} {
-		s := chain.ScanStep{Name: kind, OnError: sdk.Deny, Scanner: spotter{c, kind}, Shadow: kind == "E",
-			Stream: window(reach + c.IntN(40))}
+		s := chain.ScanStep{Name: kind, OnError: sdk.Deny, Scanner: spotter{c, kind}, Shadow: kind == "E", Stream: window(1)}
+		for _, p := range c.spots {
+			if p.kind == kind { // just what it needs
+				s.Stream.Lookbehind = max(s.Stream.Lookbehind, p.end-p.start)
+			}
+		}
 		for _, p := range c.spots {
 			if p.kind == kind && p.first == 0 {
 				s.Stream = abi.Stream{Mode: abi.StreamNone}

@@ -385,6 +385,24 @@ func TestStreamsWaitForWhatTouches(t *testing.T) {
 	}
 }
 
+// A value that ends within a character is touched by what begins behind that character.
+func TestStreamsWaitForWholeCharacters(t *testing.T) {
+	for _, template := range []string{"<{format}>", "{token}"} {
+		for shift := range 8 {
+			c := &chain.ScanChain{Budget: time.Minute, Now: steady, Actions: []chain.ActionRule{{Action: sdk.Redact,
+				Replacement: template}}}
+			for i, lit := range []string{"1111222233334444\xc3", "5555"} {
+				c.Steps = append(c.Steps, chain.ScanStep{Name: lit, OnError: sdk.Deny, Scanner: literal("KEY", lit),
+					Stream: window(len(lit) + i*(10+shift))})
+			}
+			if err := c.Prepare(); err != nil {
+				t.Fatal(err)
+			}
+			cutEverywhere(t, c, "see 1111222233334444é5555 and so on, to the end of it all, "+strings.Repeat("-", shift))
+		}
+	}
+}
+
 // groups finds each group of twelve digits.
 type groups struct{}
 
