@@ -112,9 +112,9 @@ var scannerSections = []string{"Name", "Description", "Config", "Findings", "Exa
 func scannerFolders(tr *tree) []string {
 	folders, have := map[string]bool{}, map[string]*file{}
 	for _, f := range tr.files {
-		// what plugins share is no plugin
+		// what plugins share is no plugin, and what compares the scanners is no scanner
 		if parts := strings.Split(f.path, "/"); len(parts) > 2 &&
-			(parts[0] == "scanners" || parts[0] == "plugins" && parts[1] != "internal") {
+			(parts[0] == "scanners" && parts[1] != "testdata" || parts[0] == "plugins" && parts[1] != "internal") {
 			dir := parts[0] + "/" + parts[1]
 			folders[dir] = true
 			have[f.path] = f

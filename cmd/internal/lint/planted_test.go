@@ -148,6 +148,7 @@ var planted = []struct {
 	{"scanner folder", "whole", map[string]string{"scanners/a/main.go": "package main\n", "scanners/a/a.wasm": "x", "scanners/a/a.wasm.gz": "x", "scanners/a/testdata/hit/x": "x", "scanners/a/testdata/clean/x": "x",
 		"scanners/a/README.md": "# a\n## Name\n## Description\n## Config\n## Findings\n## Examples\n## Limits\n"}, ""},
 
+	{"scanner folder", "what compares them", map[string]string{"scanners/testdata/a/run.sh": "x\n"}, ""},
 	{"scanner folder", "a plugin without a README", map[string]string{"plugins/a/main.go": "package main\n"}, "plugins/a: has no README.md"},
 	{"scanner folder", "what plugins share", map[string]string{"plugins/internal/a/a.go": "package a\n"}, ""},
 	{"scanner folder", "a plugin", map[string]string{"plugins/a/main.go": "package main\n", "plugins/a/README.md": "# a\n## Name\n## Description\n## Config\n## Records\n## Examples\n## Limits\n"}, ""},
