@@ -266,23 +266,91 @@ func (r *reader) put(c byte) {
 
 var reading reader
 
-// topics reads words: runs of letters, cut where a small letter meets a capital as in phoneNumber.
-func topics(t []byte) (found topic) {
-	r := &reading
-	r.n = 0
-	for i, c := range t {
-		letter := isAlpha(c) || c >= 0x80
-		if !letter || r.n > 0 && isUpper(c) && isLower(t[i-1]) {
-			if r.n > 1 {
-				found |= r.topics()
-			}
-			r.n = 0
-		}
-		if letter {
-			r.put(c)
+// Classes of bytes for reading words.
+const (
+	notLetter = iota
+	smallLetter
+	capitalLetter
+	farLetter // of a script beyond ASCII
+)
+
+var letterClass = func() (table [256]uint8) {
+	for c := range 256 {
+		switch b := byte(c); {
+		case isLower(b):
+			table[c] = smallLetter
+		case isUpper(b):
+			table[c] = capitalLetter
+		case b >= 0x80:
+			table[c] = farLetter
 		}
 	}
-	if r.n > 1 {
+	return table
+}()
+
+// beginnings tells of three bytes with which a word begins, a short word's last ones being zero, whether it may be one
+// of contextWords. Most words are none, and are read no further.
+type beginnings [1 << 12]bool
+
+func beginning(a, b, c byte) int { return (int(a)*31*31 + int(b)*31 + int(c)) & (1<<12 - 1) }
+
+func (t *beginnings) add(w string) {
+	if len(w) > 2 {
+		t[beginning(w[0], w[1], w[2])] = true
+		return
+	}
+	t[beginning(w[0], w[1], 0)] = true
+	for _, ending := range wordEndings { // ccnumber
+		t[beginning(w[0], w[1], ending[0])] = true
+	}
+}
+
+var anyBeginning, birthBeginning = func() (all, birth beginnings) {
+	for w, mask := range contextWords {
+		all.add(w)
+		if mask&ctxBirth != 0 {
+			birth.add(w)
+		}
+	}
+	return all, birth
+}()
+
+// topics reads words: runs of letters, cut where a small letter meets a capital as in phoneNumber.
+func topics(t []byte) (found topic) { return topicsOf(t, &anyBeginning) }
+
+// topicsOf is topics for the words with such a beginning.
+func topicsOf(t []byte, may *beginnings) (found topic) {
+	for i := 0; i < len(t); {
+		class := letterClass[t[i]]
+		if class == notLetter {
+			i++
+			continue
+		}
+		from := i
+		for i++; i < len(t); i++ {
+			next := letterClass[t[i]]
+			if next == notLetter || next == capitalLetter && class == smallLetter {
+				break
+			}
+			class = next
+		}
+		if i-from < 2 {
+			continue
+		}
+		if t[from] < 0xe0 {
+			third := byte(0)
+			if i-from > 2 {
+				third = lower(t[from+2])
+			}
+			if !may[beginning(lower(t[from]), lower(t[from+1]), third)] {
+				continue
+			}
+		}
+		r := &reading
+		r.n = 0
+		for _, c := range t[from:i] {
+			r.put(c)
+		}
 		found |= r.topics()
 	}
 	return found

@@ -103,7 +103,8 @@ func earlierParts(t []byte, from int) int {
 
 // bornNear: the word for birth stands before the date, or close behind it.
 func (s *scan) bornNear(start, end int) bool {
-	return topics(s.t[max(0, start-48):start])&ctxBirth != 0 || topics(s.t[end:min(len(s.t), end+16)])&ctxBirth != 0
+	return topicsOf(s.t[max(0, start-48):start], &birthBeginning)&ctxBirth != 0 ||
+		topicsOf(s.t[end:min(len(s.t), end+16)], &birthBeginning)&ctxBirth != 0
 }
 
 // dateAt reads a date at i. full dates have a year, a month and a day.

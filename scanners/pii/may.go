@@ -21,8 +21,12 @@ func possible(t []byte, from, to int) (may uint8) {
 	for digits < 7 && digits < n && isDigit(t[from+digits]) {
 		digits++
 	}
-	may = byNext(a0, a1)
-	may |= byPrevious(b2, b1, from)
+	if joins[a0] {
+		may = byNext(a0, a1)
+	}
+	if joins[b1] {
+		may |= byPrevious(b2, b1, from)
+	}
 	switch a1 | 0x20 {
 	case 'y', 'j', 'a':
 		may |= mayAge
@@ -39,23 +43,40 @@ func possible(t []byte, from, to int) (may uint8) {
 	if n > 4 && a0 == ' ' && b1 == ' ' {
 		may &^= mayDate
 	}
-	if n > 3 {
+	if n > 3 || digits < n {
 		may &^= mayAge
 	}
 	if n >= 4 && isAlpha(t[from]) && isAlpha(t[from+1]) {
 		may |= mayIBAN
 	}
-	if n >= 3 && n <= 5 {
-		if from == 0 || isUpper(b2) {
+	if digits < 3 || n > 5 || digits == 3 && a0 != ' ' || ends[b1] && (b1 != '.' && b1 != '-' && b1 != '/' || isWord(b2)) {
+		return may
+	}
+	if from == 0 || isUpper(b2) {
+		return may | mayZip
+	}
+	for _, c := range t[max(0, from-20):from] {
+		if postal[c] {
 			return may | mayZip
-		}
-		for i := max(0, from-20); i < from; i++ {
-			if c := t[i] | 0x20; c == 'z' || c == 'p' {
-				return may | mayZip
-			}
 		}
 	}
 	return may
+}
+
+// joins are the bytes beside a word that byNext and byPrevious know.
+var joins = tableOf(".:-/ ()+")
+
+// ends are bytes before a number that cannot be a postal code, some of them only behind a word.
+var ends = tableOf("_$%\\.-/")
+
+// postal are letters of which every word for postal codes has one.
+var postal = tableOf("zpZP")
+
+func tableOf(bytes string) (table [256]bool) {
+	for i := range len(bytes) {
+		table[bytes[i]] = true
+	}
+	return table
 }
 
 // byNext judges by the two bytes behind a word.

@@ -5,16 +5,22 @@ import "github.com/yett-dev/yett/sdk/scanner"
 // network looks for an IP or MAC address around the word t[from:to].
 func (s *scan) network(from, to int) int {
 	before, after := at(s.t, from-1), at(s.t, to)
-	if before != '.' && before != ':' && before != '-' && after != '.' && after != ':' && after != '-' {
-		return 0
+	dots, colons := before == '.' || after == '.', before == ':' || after == ':'
+	// the groups of a MAC address are two digits, or four between dots
+	if n := to - from; n == 2 && (colons || before == '-' || after == '-') || n == 4 && dots {
+		if end := s.mac(from); end > 0 {
+			return end
+		}
 	}
-	if end := s.mac(from); end > 0 {
-		return end
+	if colons {
+		if end := s.ip6(from, to); end > 0 {
+			return end
+		}
 	}
-	if end := s.ip6(from, to); end > 0 {
-		return end
+	if dots {
+		return s.ip4(from, to)
 	}
-	return s.ip4(from, to)
+	return 0
 }
 
 func (s *scan) dotted(h scanner.Hit) {

@@ -51,11 +51,11 @@ func (s *scan) digits(h scanner.Hit) {
 	if s.quiet(h) {
 		return
 	}
-	from, to := h.Start, h.End
-	for from > 0 && isWord(s.t[from-1]) && h.Start-from < maxShape {
+	t, from, to := s.t, h.Start, h.End
+	for least := max(0, from-maxShape); from > least && inWord[t[from-1]]; {
 		from--
 	}
-	for to < len(s.t) && isWord(s.t[to]) && to-h.End < 2*maxShape {
+	for most := min(len(t), to+2*maxShape); to < most && inWord[t[to]]; {
 		to++
 	}
 	if h.Start-from >= maxShape || to-from > 2*maxShape { // no number is that long
@@ -84,6 +84,14 @@ var digitFinders = [...]func(*scan, int, int) int{
 	(*scan).network, (*scan).date, (*scan).iban, (*scan).shaped, (*scan).phone, (*scan).age, (*scan).street,
 	(*scan).zip,
 }
+
+// inWord are the bytes of which isWord is true.
+var inWord = func() (table [256]bool) {
+	for c := range 256 {
+		table[c] = isWord(byte(c))
+	}
+	return table
+}()
 
 // plain are bytes beside which a short number is no part of anything.
 var plain = func() (table [256]bool) {

@@ -15,8 +15,9 @@ type finder struct {
 	shift    uint
 	next     []uint16 // state<<shift | class → state
 	firstOut uint16
-	outs     [][]uint16 // by state-firstOut: triggers that end there
-	runs     []int      // indexes of triggers that are byte classes
+	outs     [][]uint16   // by state-firstOut: triggers that end there
+	runs     []int        // indexes of triggers that are byte classes
+	classes  []*[256]bool // by trigger: its bytes, nil for a literal
 	words    words
 }
 
@@ -27,12 +28,14 @@ func newFinder(triggers []Trigger) (*finder, error) {
 	if len(triggers) >= maxStates {
 		return nil, errors.New("too many triggers")
 	}
+	f.classes = make([]*[256]bool, len(triggers))
 	var literals []int
 	for i, t := range triggers {
+		f.classes[i] = classOf(t.Class)
 		switch {
 		case (t.Literal != "") == (t.Class != ""):
 			return nil, errors.New("trigger " + strconv.Itoa(i) + ": exactly one of Literal and Class")
-		case t.Class != "" && (classOf(t.Class) == nil || t.Min < 1):
+		case t.Class != "" && (f.classes[i] == nil || t.Min < 1):
 			return nil, errors.New("trigger " + strconv.Itoa(i) + ": unknown class or Min below 1: " + t.Class)
 		case t.Class != "":
 			f.runs = append(f.runs, i)
@@ -208,7 +211,7 @@ func (f *finder) search(text []byte, hits []Hit) []Hit {
 }
 
 func (f *finder) searchRuns(t int, text []byte, hits []Hit) []Hit {
-	in, least := classOf(f.triggers[t].Class), f.triggers[t].Min
+	in, least := f.classes[t], f.triggers[t].Min
 	for i := 0; i < len(text); i++ {
 		if !in[text[i]] {
 			continue
@@ -224,11 +227,18 @@ func (f *finder) searchRuns(t int, text []byte, hits []Hit) []Hit {
 	return hits
 }
 
+// classAt is the class of trigger t, nil for a literal.
+func (f *finder) classAt(t int) *[256]bool {
+	if t < len(f.classes) { // words of the configuration, behind all others, are literals
+		return f.classes[t]
+	}
+	return nil
+}
+
 // matchAt tells whether trigger t has a hit that starts at the given offset, and where it ends.
 func (f *finder) matchAt(t int, text []byte, at int) (end int, ok bool) {
 	trig := &f.triggers[t]
-	if trig.Class != "" {
-		in := classOf(trig.Class)
+	if in := f.classAt(t); in != nil {
 		for end = at; end < len(text) && in[text[end]]; end++ {
 		}
 		return end, end-at >= trig.Min && (at == 0 || !in[text[at-1]])

@@ -42,18 +42,27 @@ func (in *In) Hits() ([]Hit, error) {
 	in.searched = true
 	in.hits = in.hits[:0]
 	if in.complete {
+		if n := len(in.hostHits) / abi.HitSize; n > cap(in.hits) {
+			in.hits = make([]Hit, 0, n)
+		}
 		in.hits, in.hitErr = in.m.find.decode(in.Text, in.hostHits, in.hits)
 	} else {
 		in.hits, in.hitErr = in.m.find.search(in.Text, in.hits), nil
 	}
-	slices.SortFunc(in.hits, func(a, b Hit) int {
-		if a.Start != b.Start {
-			return a.Start - b.Start
-		}
-		return a.Trigger - b.Trigger
-	})
-	in.hits = slices.Compact(in.hits)
+	in.hits = ordered(in.hits)
 	return in.hits, in.hitErr
+}
+
+// ordered sorts hits and drops those that are there twice. The host's are in order as they come.
+func ordered(hits []Hit) []Hit {
+	for i := 1; i < len(hits); i++ {
+		a, b := &hits[i-1], &hits[i]
+		if a.Start > b.Start || a.Start == b.Start && a.Trigger >= b.Trigger {
+			slices.SortFunc(hits, func(a, b Hit) int { return cmp.Or(a.Start-b.Start, a.Trigger-b.Trigger) })
+			return slices.Compact(hits)
+		}
+	}
+	return hits
 }
 
 // Finding is one span of the text.

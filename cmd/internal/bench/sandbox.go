@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -118,36 +117,44 @@ func startTextbook(context.Context, *ratioRun) (*work, error) {
 // startScan scans with every built-in scanner.
 func startScan(dirty bool) func(context.Context, *ratioRun) (*work, error) {
 	return func(ctx context.Context, _ *ratioRun) (*work, error) {
-		wasm, err := host.New(ctx, host.Options{})
+		c, stop, err := builtins(ctx)
 		if err != nil {
 			return nil, err
 		}
-		w := &work{stop: wasm.Close}
-		c := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Action: sdk.Redact}}}
-		for _, name := range scanners.Names() {
-			code, _ := scanners.Builtin(name)
-			m, err := wasm.Load(ctx, host.Spec{Name: name, Code: code, Config: json.RawMessage("{}"), Timeout: time.Minute,
-				Isolation: host.Pooled})
-			if err != nil {
-				return nil, errors.Join(err, wasm.Close(ctx))
-			}
-			c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers()})
-		}
-		if err := c.Prepare(); err != nil {
-			return nil, errors.Join(err, wasm.Close(ctx))
-		}
-		want := []string{chain.Pass}
+		want := chain.Pass
 		if dirty {
-			want = []string{chain.Redacted}
+			want = chain.Redacted
 		}
-		w.do = turns(benchTexts(dirty), func(ctx context.Context, text string) error {
-			if res := c.Run(ctx, &chain.Input{Text: text}); !slices.Contains(want, res.Outcome) {
+		return &work{stop: stop, do: turns(benchTexts(dirty), func(ctx context.Context, text string) error {
+			if res := c.Run(ctx, &chain.Input{Text: text}); res.Outcome != want {
 				return fmt.Errorf("%s: %s", res.Outcome, res.Reason)
 			}
 			return nil
-		})
-		return w, nil
+		})}, nil
 	}
+}
+
+// builtins is a chain of every built-in scanner, as a gateway runs them.
+func builtins(ctx context.Context) (c *chain.ScanChain, stop func(context.Context) error, err error) {
+	wasm, err := host.New(ctx, host.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	c = &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Action: sdk.Redact}}}
+	for _, name := range scanners.Names() {
+		code, _ := scanners.Builtin(name)
+		m, err := wasm.Load(ctx, host.Spec{Name: name, Code: code, Config: json.RawMessage("{}"), Timeout: time.Minute,
+			Isolation: host.Pooled})
+		if err != nil {
+			return nil, nil, errors.Join(err, wasm.Close(ctx))
+		}
+		c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Builtin: true, Scanner: m,
+			Triggers: m.Triggers(), Kinds: m.Metadata().Kinds, Stream: m.Metadata().Stream})
+	}
+	if err := c.Prepare(); err != nil {
+		return nil, nil, errors.Join(err, wasm.Close(ctx))
+	}
+	return c, wasm.Close, nil
 }
 
 // worked runs a load of this process for the round's time. The first calls, which warm it, do not count.
