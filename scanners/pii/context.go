@@ -88,16 +88,18 @@ var contextWords = wordTable(map[topic]string{
 	ctxBirth: "born birth birthday dob birthdate birthdays dateofbirth geboren geburtsdatum geburtstag " +
 		"né née naissance nacido nacida nacimiento nato nata nascita nascimento geboortedatum född urodzenia doğum",
 	ctxHealth: "medical health patient mrn insurance medicare beneficiary hospital chart krankenkasse " +
-		"versicherten krankenversicherung versichertennummer kvnr gesundheitskarte gkv egk nhs hicn",
+		"versicherten krankenversicherung krankenversicherungsnummer krankenversichertennummer " +
+		"versicherungsnummer versichertennummer kvnr gesundheitskarte gkv egk nhs hicn",
 	ctxPlate: "vehicle plate plates kennzeichen kfz plaka matrícula " +
 		"immatriculation targa nummernschild kraftfahrzeug fahrzeug taşıt araç",
 	ctxZip: "zip zipcode postcode postal plz postleitzahl postnummer kodpocztowy",
 	ctxCrypto: "wallet btc bitcoin ethereum eth crypto ltc litecoin dogecoin xrp monero usdt tron " +
 		"solana blockchain",
 	ctxDoctor: "npi dea provider physician prescriber doctor practitioner certificate prescription lanr " +
-		"bsnr arzt arztnummer betriebsstätte betriebsstättennummer praxis nurse",
+		"bsnr arzt arztnummer betriebsstätte betriebsstättennummer praxis nurse " +
+		"vertragsarzt hausarzt facharzt kassenarzt kbv rezept",
 	ctxCompany: "company corporation business org enterprise employer brn uen organisation organization " +
-		"organisationsnummer orgnummer handelsregister registergericht amtsgericht handelsregisternummer firma " +
+		"handelsregister registergericht amtsgericht handelsregisternummer firma " +
 		"gmbh hrb hra cnpj siret siren gst",
 	ctxVoter | inIN: "voter epic elector electoral",
 	ctxSwift:        "swift bic swiftcode",
@@ -128,7 +130,7 @@ var contextWords = wordTable(map[topic]string{
 	inCA:                "canada canadian",
 	ctxID | inSG:        "nric",
 	ctxCompany | inSG:   "uen",
-	inSG:                "singapore",
+	inSG:                "singapore fin",
 	inJP:                "japan japanese",
 	inKR:                "korea korean",
 	ctxID | inKR:        "rrn frn jumin",
@@ -136,7 +138,9 @@ var contextWords = wordTable(map[topic]string{
 	ctxID | inNL:        "bsn burgerservicenummer sofinummer",
 	ctxID | inBE:        "rijksregisternummer rijksregister nn insz niss",
 	ctxID | inSE:        "personnummer personnr samordningsnummer swedish",
-	ctxID | inFI:        "hetu henkilötunnus finnish",
+	ctxCompany | inSE:   "organisationsnummer orgnummer orgnr företagsnummer",
+	inSE:                "svensk svenskt svenska",
+	ctxID | inFI:        "hetu henkilötunnus personbeteckning finnish",
 	ctxID | inNO:        "fødselsnummer fodselsnummer personnummer norwegian",
 	ctxID | inDK:        "cpr cprnr danish",
 	ctxID | inCH:        "ahv avs",
@@ -151,7 +155,7 @@ var contextWords = wordTable(map[topic]string{
 	inMX:                "mexico mexican méxico",
 	ctxID | inCN:        "chinese china 身份证 身分證",
 	ctxID | inZA:        "rsa sa",
-	ctxID | inNG:        "nin nigerian nigeria bvn",
+	ctxID | inNG:        "nin nimc nigerian nigeria bvn",
 	ctxID | inTH:        "tnin thai thailand เลขประจำตัวประชาชน เลขบัตรประชาชน",
 	ctxTax | inPH:       "tin bir",
 	ctxID | inKR | inUK: "주민등록번호 주민번호 외국인등록번호",

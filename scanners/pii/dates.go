@@ -50,8 +50,14 @@ func (s *scan) date(from, to int) int {
 		start, end, full = namedMonthBefore(s.t, from)
 	}
 	if end == 0 || isWord(at(s.t, end)) || at(s.t, end) == '_' || isWord(at(s.t, start-1)) || at(s.t, start-1) == '_' ||
-		(at(s.t, end) == '-' || at(s.t, end) == '/') && isWord(at(s.t, end+1)) {
+		(at(s.t, end) == '-' || at(s.t, end) == '/') && isWord(at(s.t, end+1)) ||
+		at(s.t, end) == '.' && isDigit(at(s.t, end+1)) {
 		return s.year(from, to)
+	}
+	if end-start == len("85.07.30") && at(s.t, end) == ' ' && isDigit(at(s.t, end+1)) {
+		if number := s.shaped(from, to); number > end { // 85.07.30 033.28
+			return number
+		}
 	}
 	if full && s.bornNear(start, end) {
 		s.add("DATE_OF_BIRTH", start, end, 0.85)

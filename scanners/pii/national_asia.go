@@ -105,6 +105,9 @@ func plausibleNIK(v []byte) bool { // Indonesia: province, then a date whose day
 	return p >= 11 && p <= 94 && dayMonth(number(v[6:8])%40, number(v[8:10]))
 }
 
+// uenSigns are the signs of the numbers of other entities, in the order of their values.
+const uenSigns = "ABCDEFGHJKLMNPQRSTUVWX0123456789"
+
 func sgUEN(v []byte) bool {
 	switch len(v) {
 	case 9: // business: eight digits and a letter
@@ -113,7 +116,15 @@ func sgUEN(v []byte) bool {
 		if isDigit(v[0]) { // local company: year, number, letter
 			return century(0)(v) && v[9] == "ZKCMDNERGWH"[digitSum(v, 10, 8, 6, 4, 9, 7, 5, 3, 1)%11]
 		}
-		return charAt(0, "RST")(v)
+		sum := 0
+		for i, w := range [9]int{4, 3, 5, 3, 10, 2, 2, 5, 7} {
+			for n := range len(uenSigns) {
+				if uenSigns[n] == v[i] {
+					sum += n * w
+				}
+			}
+		}
+		return charAt(0, "RST")(v) && !hasLetter(v, "IOYZ") && v[9] == uenSigns[(sum+6)%11]
 	}
 	return false
 }

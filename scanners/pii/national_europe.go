@@ -180,7 +180,7 @@ func fiHETU(v []byte) bool {
 		serial = v[7:10]
 	}
 	n := number(v[:6])*1000 + number(serial)
-	return number(serial) >= 2 && dayMonth(number(v[:2]), number(v[2:4])) &&
+	return dayMonth(number(v[:2]), number(v[2:4])) &&
 		v[len(v)-1] == "0123456789ABCDEFHJKLMNPRSTUVWXY"[n%31]
 }
 
@@ -248,6 +248,21 @@ func ruINN(v []byte) bool {
 
 func ruSNILS(v []byte) bool {
 	return digitSum(v, 9, 8, 7, 6, 5, 4, 3, 2, 1)%101%100 == number(v[9:11]) && !same(v)
+}
+
+// deVATForm: the authority publishes no check, and mod1110 is what everybody has found; where a word speaks of the
+// number, one that fails it is one all the same.
+func deVATForm(v []byte) bool { return string(v[:2]) == "DE" && v[2] != '0' && !same(v[2:]) }
+
+func plVAT(v []byte) bool {
+	return string(v[:2]) == "PL" && remainder11(10, 6, 5, 7, 2, 3, 4, 5, 6, 7)(v[2:])
+}
+
+func ptVAT(v []byte) bool { return string(v[:2]) == "PT" && ptNIF(v[2:]) }
+
+// seVAT is SE, the number of an organisation and 01.
+func seVAT(v []byte) bool {
+	return string(v[:2]) == "SE" && string(v[12:]) == "01" && (seOrganisation(v[2:12]) || sePerson(v[2:12]))
 }
 
 func deVAT(v []byte) bool { return string(v[:2]) == "DE" && !same(v[2:]) && mod1110(v[2:]) }

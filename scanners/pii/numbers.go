@@ -141,6 +141,9 @@ func (s *scan) shaped(from, to int) int {
 	b := best{rule: -1}
 	s.cardEnd = 0
 	s.shapedFrom(from, &b)
+	if start := slashed(s.t, from); start < from {
+		s.shapedFrom(start, &b)
+	}
 	start := from
 	for range 3 { // KA 05 MH 1234, B-AB 1234, 1AB2-CD3-EF45
 		word := start - 1
@@ -154,7 +157,7 @@ func (s *scan) shaped(from, to int) int {
 			pair = pair || isDigit(s.t[start]) && start+1 < word && isDigit(s.t[start+1])
 		}
 		if start == word || word-start > 4 || pair || start > 0 && isWord(s.t[start-1]) ||
-			isLower(s.t[start]) && !s.bare && s.t[word] == ' ' {
+			isLower(s.t[start]) && !s.bare && s.t[word] == ' ' && !vatPrefix(s.t[start:word]) {
 			break
 		}
 		s.shapedFrom(start, &b)
@@ -169,6 +172,30 @@ func (s *scan) shaped(from, to int) int {
 		s.add(r.kind, b.start, b.end, b.confidence)
 	}
 	return b.end
+}
+
+// slashed gives where a number begins whose part behind a slash is at from: 12.ABC.345/01DE-35, 12ABC345/01DE-35.
+func slashed(t []byte, from int) int {
+	slash := from - 1
+	if at(t, slash) == '-' {
+		slash -= len("01DE-")
+	}
+	switch {
+	case at(t, slash) != '/':
+		return from
+	case at(t, slash-4) == '.' && at(t, slash-8) == '.':
+		return max(0, slash-len("12.ABC.345"))
+	}
+	return max(0, slash-len("12ABC345"))
+}
+
+// vatPrefix tells whether a word in small letters is the country of a tax number, which is an everyday word else.
+func vatPrefix(w []byte) bool {
+	switch string(w) {
+	case "de", "it", "pl", "pt":
+		return true
+	}
+	return false
 }
 
 // shapedFrom tries the numbers of one and more segments from start on.
@@ -210,6 +237,12 @@ func (s *scan) shapedFrom(start int, b *best) {
 				return
 			}
 			i++
+			if c == ' ' && s.t[i] == '(' { // A123456 (3)
+				if paren = true; !p.put('(') {
+					return
+				}
+				i++
+			}
 		default:
 			return
 		}

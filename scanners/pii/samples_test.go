@@ -58,17 +58,16 @@ func compact(s string) []byte {
 
 // form is how a number is written.
 func form(s string) (form, any string) {
-	for _, c := range []byte(s) {
+	written, either := []byte(s), []byte(s)
+	for i, c := range []byte(s) {
 		switch {
 		case isDigit(c):
-			form, any = form+"9", any+"x"
+			written[i], either[i] = '9', 'x'
 		case isAlpha(c):
-			form, any = form+"A", any+"x"
-		default:
-			form, any = form+string(c), any+string(c)
+			written[i], either[i] = 'A', 'x'
 		}
 	}
-	return form, any
+	return string(written), string(either)
 }
 
 // accepted tells whether a number is one of the kind.
