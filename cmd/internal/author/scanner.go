@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +37,7 @@ type evalFlags struct {
 	sets, without       []string
 	builtin, wasm       string
 	config, by          string
+	worst               int
 	minRecall, minWhole float64
 	maxFPR              float64
 	out                 cli.Output
@@ -51,7 +54,9 @@ func scannerEval() *cobra.Command {
 			"with X\n" +
 			"are left out). A row with none of them holds nothing. spans are strings, or objects with start and end " +
 			"(characters)\n" +
-			"and value; rule, entity or source is its class; group_half (dev or held) splits the set.\n\n" +
+			"and value; rule, entity or source is its class; group_half (dev or held) splits the set.\n" +
+			"--by adds a line for each class of a field; rows without the field count under (none), and a message says " +
+			"how many.\n\n" +
 			"  recall  rows that hold something with a finding that touches a listed span (any finding if none is listed)\n" +
 			"  whole   of these, rows in which each listed span that occurs in the text is covered by one finding\n" +
 			"  fpr     rows that hold nothing with a finding; where rows are about one entity, fpr_entity counts only " +
@@ -60,11 +65,15 @@ func scannerEval() *cobra.Command {
 			"  span_f1 where spans name entities: findings whose kind names one, against its spans; more than half of " +
 			"the\n" +
 			"          longer must be common\n\n" +
+			"--worst N lists the N rules with the most misses and false alarms, and which kinds were found instead. A\n" +
+			"miss without any finding counts as (nothing). OTHER KIND counts rows that were found, but as no kind that\n" +
+			"names their entity. In a row about one entity, only a kind that names the entity is a false alarm.\n\n" +
 			"Every text is scanned on two instances, the second time from the last row to the first: different findings " +
 			"are an\n" +
 			"error, and so is a scan that fails. Exit 1 after any error, or when a bound is not met.",
 		Example: "  yett scanner eval --set secrets.jsonl.gz --scanner secrets --by rule -o json --min-recall 0.8 " +
-			"--max-fpr 0.08",
+			"--max-fpr 0.08\n" +
+			"  yett scanner eval --set pii.jsonl.gz --scanner pii --by group --worst 10",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -73,7 +82,8 @@ func scannerEval() *cobra.Command {
 	fs.StringVar(&f.builtin, "scanner", "", "a built-in scanner")
 	fs.StringVar(&f.wasm, "wasm", "", "a module's file")
 	fs.StringVar(&f.config, "config", "", configHelp)
-	fs.StringVar(&f.by, "by", "", "rule: one line per rule, entity or source too")
+	fs.StringVar(&f.by, "by", "", "add a line for each source, rule, group or label; set adds none")
+	fs.IntVar(&f.worst, "worst", 0, "list this many of the worst rules, with the kinds found instead")
 	fs.StringSliceVar(&f.without, "without", nil,
 		"classes to leave out (of a rule such as API:Token, any part; of spans, the entity)")
 	fs.Float64Var(&f.minRecall, "min-recall", 0, "least recall of each set that has positive rows, 0 to 1")
@@ -92,8 +102,10 @@ func (f *evalFlags) check() error {
 		return cli.Usage("--set FILE is required")
 	case (f.builtin == "") == (f.wasm == ""):
 		return cli.Usage("give --scanner NAME (one of %v) or --wasm FILE", scanners.Names())
-	case f.by != "" && f.by != "rule":
-		return cli.Usage("--by %s: want rule", f.by)
+	case f.by != "" && !slices.Contains(evalFields, f.by):
+		return cli.Usage("--by %s: must be one of %s", f.by, strings.Join(evalFields, ", "))
+	case f.worst < 0:
+		return cli.Usage("--worst %d: must be 0 or more", f.worst)
 	}
 	for name, v := range map[string]float64{"min-recall": f.minRecall, "min-whole": f.minWhole, "max-fpr": f.maxFPR} {
 		if !(v >= 0 && v <= 1) {
@@ -123,7 +135,7 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, pair.close(context.WithoutCancel(cmd.Context()))) }()
 	about := pair.first.About()
-	rep := &evalReport{Scanner: name, Version: about.Version, Digest: about.Digest, Without: f.without}
+	rep := &evalReport{Scanner: name, Version: about.Version, Digest: about.Digest, Without: f.without, By: f.by}
 	for _, path := range f.sets {
 		rows, err := readSet(cmd.Context(), path)
 		if err != nil {
@@ -133,7 +145,8 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 	}
-	if err := f.print(cmd, rep); err != nil {
+	rep.rank(f.worst)
+	if err := f.print(cmd.OutOrStdout(), cmd.ErrOrStderr(), rep); err != nil {
 		return err
 	}
 	return f.judge(rep)
@@ -196,27 +209,36 @@ func loadPair(ctx context.Context, name string, code []byte, settings json.RawMe
 
 func (p *modulePair) close(ctx context.Context) error { return p.host.Close(ctx) }
 
-func (f *evalFlags) print(cmd *cobra.Command, rep *evalReport) error {
+func (f *evalFlags) print(out, msgs io.Writer, rep *evalReport) error {
 	for _, e := range rep.Failed[:min(len(rep.Failed), 20)] {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d (%s): %s\n", e.Set, e.Line, e.ID, e.Error)
+		fmt.Fprintf(msgs, "%s:%d (%s): %s\n", e.Set, e.Line, e.ID, e.Error)
 	}
+	rep.sayNone(msgs)
 	if f.out.Format != "table" {
-		return f.out.Print(cmd.OutOrStdout(), []any{rep}, true, nil, nil)
+		return f.out.Print(out, []any{rep}, true, nil, nil)
 	}
 	var rows []any
 	for i := range rep.Rows {
 		rows = append(rows, &rep.Rows[i])
 	}
-	return f.out.Print(cmd.OutOrStdout(), rows, false,
-		[]string{"SET", "HALF", "RULE", "ROWS", "POSITIVE", "RECALL", "WHOLE", "NEGATIVE", "FALSE", "FPR", "FPR ENTITY",
+	field := "RULE"
+	if f.by != "" && f.by != "set" {
+		field = strings.ToUpper(f.by)
+	}
+	err := f.out.Print(out, rows, false,
+		[]string{"SET", "HALF", field, "ROWS", "POSITIVE", "RECALL", "WHOLE", "NEGATIVE", "FALSE", "FPR", "FPR ENTITY",
 			"SPAN F1", "ERRORS"},
 		func(row any) []string {
 			r := row.(*evalRow)
 			n := strconv.Itoa
-			return []string{r.Set, cmp.Or(r.Half, "all"), cmp.Or(r.Rule, "all"), n(r.Count), n(r.Positive), share(r.Recall),
+			return []string{r.Set, cmp.Or(r.Half, "all"), cmp.Or(r.class, "all"), n(r.Count), n(r.Positive), share(r.Recall),
 				share(r.Whole), n(r.Negative), n(r.False), share(r.FPR), share(r.FPREntity),
 				share(r.SpanF1), n(r.Errors)}
 		})
+	if err != nil || f.worst == 0 {
+		return err
+	}
+	return rep.printWorst(&f.out, out)
 }
 
 // share is a rate as a table shows it.
@@ -236,7 +258,7 @@ func (f *evalFlags) judge(rep *evalReport) error {
 	recalls, rates := 0, 0
 	for i := range rep.Rows {
 		r := &rep.Rows[i]
-		if r.Half != "" || r.Rule != "" {
+		if r.Half != "" || r.class != "" {
 			continue
 		}
 		if r.Recall != nil {

@@ -3,6 +3,7 @@ package author
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,8 +16,14 @@ type evalReport struct {
 	Version string       `json:"version"`
 	Digest  string       `json:"digest"`
 	Without []string     `json:"without,omitempty"`
+	By      string       `json:"by,omitempty"`
 	Rows    []evalRow    `json:"rows"`
+	None    []evalNone   `json:"none,omitempty"`
 	Failed  []evalFailed `json:"failed,omitempty"`
+
+	Worst        []*ruleErrors `json:"worst,omitempty"`
+	WorstLeftOut int           `json:"worst_left_out,omitempty"` // further rules that have errors too
+	rules        []*ruleErrors
 }
 
 // evalRow counts one set, or a half or class of it. Rates are absent where there is nothing to divide by.
@@ -24,6 +31,9 @@ type evalRow struct {
 	Set       string   `json:"set"`
 	Half      string   `json:"half,omitempty"`
 	Rule      string   `json:"rule,omitempty"`
+	Source    string   `json:"source,omitempty"`
+	Group     string   `json:"group,omitempty"`
+	Label     string   `json:"label,omitempty"`
 	Count     int      `json:"rows"`
 	Positive  int      `json:"positive"`
 	Hit       int      `json:"found"`
@@ -38,6 +48,7 @@ type evalRow struct {
 	Spans     int      `json:"spans,omitempty"`
 	SpanF1    *float64 `json:"span_f1,omitempty"`
 
+	class                 string // of the field of --by; "" for the whole set
 	spans                 spanCount
 	entities, falseEntity int // negative rows that are about one entity
 }
@@ -60,15 +71,22 @@ func (rep *evalReport) measure(ctx context.Context, set string, rows []labelled,
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	rep.count(set, rows, found, errs, f)
+	return nil
+}
+
+// count adds the lines of one set, whose texts have been scanned.
+func (rep *evalReport) count(set string, rows []labelled, found [][]sdk.Finding, errs []error, f *evalFlags) {
 	lines := map[[2]string]*evalRow{}
-	at := func(half, rule string) *evalRow {
-		key := [2]string{half, rule}
+	at := func(half, class string) *evalRow {
+		key := [2]string{half, class}
 		if lines[key] == nil {
-			lines[key] = &evalRow{Set: set, Half: half, Rule: rule}
+			lines[key] = newEvalRow(set, half, f.by, class)
 		}
 		return lines[key]
 	}
 	entities := entitiesOf(rows)
+	rules := map[string]*ruleErrors{}
 	for i := range rows {
 		row := &rows[i]
 		if errs[i] != nil {
@@ -86,15 +104,33 @@ func (rep *evalReport) measure(ctx context.Context, set string, rows []labelled,
 					at(half, e).addSpans(row, []string{e}, found[i])
 				}
 			}
-			if f.by == "rule" {
-				for _, c := range classes(row) {
-					at(half, c.rule).add(row, c.spans, found[i], errs[i])
-				}
+			for _, c := range classesBy(f.by, row) {
+				at(half, c.name).add(row, c.spans, found[i], errs[i])
 			}
 		}
+		if f.worst > 0 {
+			addErrors(rules, set, row, found[i], errs[i])
+		}
 	}
+	rep.rules = slices.AppendSeq(rep.rules, maps.Values(rules))
 	rep.Rows = append(rep.Rows, ordered(lines)...)
-	return nil
+	rep.addNone(set, rows, f)
+}
+
+// newEvalRow is a line without counts; its class stands under the name of the field that it is one of.
+func newEvalRow(set, half, by, class string) *evalRow {
+	r := &evalRow{Set: set, Half: half, class: class}
+	switch by {
+	case "rule":
+		r.Rule = class
+	case "source":
+		r.Source = class
+	case "group":
+		r.Group = class
+	case "label":
+		r.Label = class
+	}
+	return r
 }
 
 // ordered lists lines with the whole set first, then its halves, then classes by name.
@@ -107,7 +143,7 @@ func ordered(lines map[[2]string]*evalRow) []evalRow {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b evalRow) int {
-		if c := strings.Compare(a.Rule, b.Rule); c != 0 {
+		if c := strings.Compare(a.class, b.class); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Half, b.Half)
@@ -130,7 +166,7 @@ func (r *evalRow) add(row *labelled, spans []labelSpan, found []sdk.Finding, err
 	}
 	if row.positive {
 		r.Positive++
-		if err == nil && touched(row.text, spans, found) {
+		if err == nil && len(touching(row.text, spans, found)) > 0 {
 			r.Hit++
 		}
 		if err == nil && covered(row.text, spans, found) {
@@ -150,18 +186,21 @@ func (r *evalRow) add(row *labelled, spans []labelSpan, found []sdk.Finding, err
 	}
 }
 
-// touched: a finding overlaps a span. Without a span that is in the text any finding will do.
-func touched(text string, spans []labelSpan, found []sdk.Finding) bool {
-	placed := false
+// touching gives the findings that overlap a span. Without a span that is in the text any finding will do.
+func touching(text string, spans []labelSpan, found []sdk.Finding) (list []sdk.Finding) {
+	var places [][2]int
 	for _, s := range spans {
-		for _, at := range s.places(text) {
-			placed = true
-			if slices.ContainsFunc(found, func(f sdk.Finding) bool { return f.Start < at[1] && at[0] < f.End }) {
-				return true
-			}
+		places = append(places, s.places(text)...)
+	}
+	if len(places) == 0 {
+		return found
+	}
+	for _, f := range found {
+		if slices.ContainsFunc(places, func(at [2]int) bool { return f.Start < at[1] && at[0] < f.End }) {
+			list = append(list, f)
 		}
 	}
-	return !placed && len(found) > 0
+	return list
 }
 
 // covered: each span that is in the text lies within one finding (any of the places where its value occurs will do).
@@ -185,30 +224,6 @@ func names(kind, entity string) bool {
 		a, b = b, a
 	}
 	return !slices.ContainsFunc(a, func(word string) bool { return !slices.Contains(b, word) })
-}
-
-type class struct {
-	rule  string
-	spans []labelSpan
-}
-
-// classes are the lines a row counts for with --by rule: its rule, or each entity that it has spans of.
-func classes(row *labelled) (out []class) {
-	if row.rule != "" || len(row.spans) == 0 {
-		if row.rule == "" {
-			return []class{{"(none)", row.spans}}
-		}
-		return []class{{row.rule, row.spans}}
-	}
-	for _, s := range row.spans {
-		i := slices.IndexFunc(out, func(c class) bool { return c.rule == s.entity })
-		if i < 0 {
-			i = len(out)
-			out = append(out, class{rule: s.entity})
-		}
-		out[i].spans = append(out[i].spans, s)
-	}
-	return out
 }
 
 // leaveOut drops rows of the named classes, and spans of the named entities. A row that has lost all its spans goes

@@ -26,6 +26,9 @@ type labelled struct {
 	half     string // "", dev or held
 	rule     string // "" when its classes are those of its spans
 	entity   string // a negative row with one is negative for this entity only
+	source   string
+	group    string
+	label    string // T, F or "" where the row does not say
 	spans    []labelSpan
 }
 
@@ -99,6 +102,7 @@ func readRow(line []byte) (row labelled, keep bool, err error) {
 		ID, Rule, Entity, Source, Label string
 		Text                            *string
 		Secret, PII, Injection          *bool
+		Group                           json.RawMessage
 		Half                            string            `json:"group_half"`
 		Spans                           []json.RawMessage // strings or objects
 	}
@@ -108,9 +112,13 @@ func readRow(line []byte) (row labelled, keep bool, err error) {
 	if in.Text == nil {
 		return row, false, errors.New("the row has no text")
 	}
-	row = labelled{id: in.ID, text: *in.Text, half: in.Half, entity: in.Entity, rule: cmp.Or(in.Rule, in.Entity)}
+	row = labelled{id: in.ID, text: *in.Text, half: in.Half, entity: in.Entity, rule: cmp.Or(in.Rule, in.Entity),
+		source: in.Source, group: nameOf(in.Group), label: in.Label}
 	for _, said := range []*bool{in.Secret, in.PII, in.Injection} {
 		row.positive = row.positive || said != nil && *said
+		if in.Label == "" && said != nil {
+			row.label = map[bool]string{false: "F", true: "T"}[row.positive]
+		}
 	}
 	switch in.Label {
 	case "", "T", "F":
@@ -133,6 +141,14 @@ func readRow(line []byte) (row labelled, keep bool, err error) {
 		row.rule = in.Source
 	}
 	return row, true, nil
+}
+
+// nameOf gives a group's name: a string, or what else the set writes there as it is.
+func nameOf(raw json.RawMessage) (name string) {
+	if json.Unmarshal(raw, &name) == nil {
+		return name
+	}
+	return string(raw)
 }
 
 func readSpan(raw json.RawMessage, text string) (labelSpan, error) {

@@ -55,7 +55,7 @@ func TestSpansAgainstFindings(t *testing.T) {
 		{"a place, not a value", []labelSpan{{value: "key", start: 3, end: 6}}, found(10, 13), false, false},
 		{"an empty finding touches nothing", values("key"), found(4, 4), true, false},
 	} {
-		if got := touched(text, c.spans, c.found); got != c.touched {
+		if got := len(touching(text, c.spans, c.found)) > 0; got != c.touched {
 			t.Errorf("%s: touched is %v", c.name, got)
 		}
 		if got := covered(text, c.spans, c.found); got != c.whole {
@@ -70,14 +70,16 @@ func TestReadRow(t *testing.T) {
 		left        bool
 		want        labelled
 	}{
-		{line: `{"id":"1","text":"t","secret":true,"rule":"r","group_half":"dev","spans":["t"]}`, want: labelled{id: "1", text: "t", positive: true, rule: "r", half: "dev", spans: values("t")}},
-		{line: `{"text":"t","secret":true,"label":"F"}`, want: labelled{text: "t"}},
-		{line: `{"text":"t","secret":false,"label":"T"}`, want: labelled{text: "t", positive: true}},
+		{line: `{"id":"1","text":"t","secret":true,"rule":"r","group_half":"dev","spans":["t"]}`, want: labelled{id: "1", text: "t", positive: true, rule: "r", half: "dev", label: "T", spans: values("t")}},
+		{line: `{"text":"t","secret":true,"label":"F"}`, want: labelled{text: "t", label: "F"}},
+		{line: `{"text":"t","secret":false,"label":"T"}`, want: labelled{text: "t", positive: true, label: "T"}},
+		{line: `{"text":"t","group":"g"}`, want: labelled{text: "t", group: "g"}},
+		{line: `{"text":"t","group":[1]}`, want: labelled{text: "t", group: "[1]"}},
 		{line: `{"text":"t","label":"X"}`, left: true},
-		{line: `{"text":"é1","pii":true,"entity":"E","spans":[{"start":1,"end":2,"value":"1"}]}`, want: labelled{text: "é1", positive: true, rule: "E", entity: "E", spans: []labelSpan{{value: "1", start: 2, end: 3}}}},
-		{line: `{"text":"ab","pii":true,"source":"s","spans":[{"entity":"E","start":0,"end":1}]}`, want: labelled{text: "ab", positive: true, spans: []labelSpan{{entity: "E", start: 0, end: 1}}}},
-		{line: `{"text":"t","injection":true,"source":"s"}`, want: labelled{text: "t", positive: true, rule: "s"}},
-		{line: `{"text":"t","pii":false,"spans":null}`, want: labelled{text: "t"}},
+		{line: `{"text":"é1","pii":true,"entity":"E","spans":[{"start":1,"end":2,"value":"1"}]}`, want: labelled{text: "é1", positive: true, rule: "E", entity: "E", label: "T", spans: []labelSpan{{value: "1", start: 2, end: 3}}}},
+		{line: `{"text":"ab","pii":true,"source":"s","spans":[{"entity":"E","start":0,"end":1}]}`, want: labelled{text: "ab", positive: true, source: "s", label: "T", spans: []labelSpan{{entity: "E", start: 0, end: 1}}}},
+		{line: `{"text":"t","injection":true,"source":"s"}`, want: labelled{text: "t", positive: true, rule: "s", source: "s", label: "T"}},
+		{line: `{"text":"t","pii":false,"spans":null}`, want: labelled{text: "t", label: "F"}},
 		{line: `{"text":""}`, want: labelled{}},
 		{line: `{"id":"1"}`, fails: "no text"},
 		{line: `{"text":1}`, fails: "cannot unmarshal"},
@@ -142,8 +144,8 @@ func TestLeaveOutAndClasses(t *testing.T) {
 	if len(rows[4].spans) != 2 {
 		t.Error("the rows that were handed in have changed")
 	}
-	got := classes(&labelled{spans: []labelSpan{{entity: "A"}, {entity: "B"}, {entity: "A"}}})
-	if len(got) != 2 || got[0].rule != "A" || len(got[0].spans) != 2 || len(got[1].spans) != 1 {
+	got := ruleClasses(&labelled{spans: []labelSpan{{entity: "A"}, {entity: "B"}, {entity: "A"}}})
+	if len(got) != 2 || got[0].name != "A" || len(got[0].spans) != 2 || len(got[1].spans) != 1 {
 		t.Errorf("classes: %+v", got)
 	}
 }
@@ -261,7 +263,9 @@ func TestScannerEvalExitCodes(t *testing.T) {
 		{"--scanner secrets --wasm x --set " + set, 2, "--scanner NAME"},
 		{"--set " + set, 2, "--scanner NAME"},
 		{"--scanner secrets", 2, "--set FILE"},
-		{"--scanner secrets --set " + set + " --by line", 2, "want rule"},
+		{"--scanner secrets --set " + set + " --by line", 2, "must be one of set, source, rule, group, label"},
+		{"--scanner secrets --set " + set + " --worst -1", 2, "must be 0 or more"},
+		{"--scanner secrets --set " + set + " --by source --worst 3", 0, "a.jsonl: 4 of 4 rows have no source"},
 		{"--scanner secrets --set " + set + " --max-fpr 2", 2, "want 0 to 1"},
 		{"--scanner secrets --set " + set + " --min-recall NaN", 2, "want 0 to 1"},
 		{"--scanner secrets --set " + set + " -o xml", 2, "xml"},
