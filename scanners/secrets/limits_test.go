@@ -195,3 +195,25 @@ func FuzzScan(f *testing.F) {
 	r := runner(f, "")
 	f.Fuzz(func(t *testing.T, text []byte) { check(t, r, text) })
 }
+
+// A program that names the header of a key is no key, however long it goes on, also where hashes stand in it.
+func TestProgramsThatNameKeys(t *testing.T) {
+	header := "const begin = \"-----BEGIN RSA " + "PRIVATE KEY-----\"\n"
+	line := "func handleRequestV2Name(ctx context.Context) error { return verifySHA256Digest1(ctx, readHeader, length) }\n"
+	sum := "\t\"q1mFhXz0TjW8Lr2Kc5Vb\": parse, // a sum, and why it is here: the reader that follows has to know it\n"
+	for name, text := range map[string]string{
+		"code":            header + strings.Repeat(line, 400),
+		"code with sums":  header + strings.Repeat(line+line+line+sum, 100),
+		"sums far behind": header + strings.Repeat("words of prose go on and on. ", 30) + strings.Repeat(sum, 300),
+	} {
+		found, err := scanner.Run(spec, nil, []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, f := range found {
+			if f.Kind == "SECRET_PRIVATE_KEY" {
+				t.Errorf("%s: a key of %d bytes", name, f.End-f.Start)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ const (
 	leastRun    = 16  // bytes of base64 in a row that make a part of one, where other things may stand beside it
 	leastElided = 600 // bytes of base64 from which a key is reported even if something is left out of it
 	mostGap     = 512 // bytes of other words between two such parts
+	leastShare  = 8   // one byte in so many of what follows the header is base64, or it is a program that only names it
 )
 
 // pem takes a private key from its first dash to its last, body included. One whose end is not in sight is taken up to
@@ -84,7 +85,10 @@ func mixedBody(t []byte, body int, ending string) (end, size int, open bool) {
 		switch run := t[from:i]; {
 		case len(run) == 0:
 			i++
-		case len(run) >= leastRun && mix == mixAll && !filler(run[:min(len(run), 64)]):
+		case len(run) >= leastRun && mix == mixAll && !filler(run[:min(len(run), 64)]) && !worded(run):
+			if (size+len(run))*leastShare < i-body {
+				return end, size, false
+			}
 			end, size, gap = i, size+len(run), 0
 		case end > 0 && gap == 0 && i < len(t) && onlySpace(t[end:from]): // the last line is short
 			end, gap = i, len(run)
