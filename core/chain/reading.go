@@ -7,7 +7,6 @@ import (
 
 	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
-	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // A scanner gets a text as it is and, where it holds escapes, as it reads once they are decoded: a secret hides behind
@@ -105,49 +104,30 @@ func (rs *readings) input(k int, in *Input) Input {
 
 const decodedType = "text/plain; charset=utf-8"
 
-// asked is what a step said of a reading.
-type asked struct {
-	found []sdk.Finding
-	full  bool // there are as many findings as a call may have
-}
-
 // scanReading asks a step about one reading. called is false when the reading holds nothing that the scanner could
 // find.
 func (c *ScanChain) scanReading(ctx context.Context, s *ScanStep, in *Input, rs *readings, k int,
-	start, end time.Time) (said asked, called bool, err error) {
+	start, end time.Time) (found []sdk.Finding, called bool, err error) {
 	hits, complete := rs.all[k].of(s)
 	if complete && len(hits) == 0 {
-		return asked{}, false, nil
+		return nil, false, nil
 	}
 	own := rs.input(k, in)
 	own.Hits, own.HitsComplete = hits, complete
 	if err = c.inTime(ctx, end); err == nil {
-		said, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (asked, error) {
-			return c.scanWhole(ctx, s, &own)
+		found, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) ([]sdk.Finding, error) {
+			return s.Scanner.Scan(ctx, &own)
 		})
 	}
-	if err != nil {
-		return asked{}, true, err
-	}
-	rs.toText(k, said.found)
-	return said, true, nil
-}
-
-// scanWhole asks a step about a text that is there as a whole.
-func (c *ScanChain) scanWhole(ctx context.Context, s *ScanStep, in *Input) (said asked, err error) {
-	if s.inParts(in.Text, in.HitsComplete) {
-		said.found, said.full, err = c.scanParts(ctx, s, in)
-		return said, err
-	}
-	if said.found, err = s.Scanner.Scan(ctx, in); err == nil {
-		err = valid(said.found, len(in.Text))
+	if err == nil {
+		err = valid(found, len(own.Text))
 	}
 	if err != nil {
-		return asked{}, err
+		return nil, true, err
 	}
-	said.full = len(said.found) >= abi.MaxFindings
-	said.found = c.covering(s, in, said.found)
-	return said, nil
+	found = c.covering(s, in, found)
+	rs.toText(k, found)
+	return found, true, nil
 }
 
 // inTime says why no scanner may be called any more.

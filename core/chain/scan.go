@@ -213,7 +213,7 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 	var all []sdk.Finding
 	rec.Prefiltered = true
 	for k, of := range rs.each() {
-		said, called, err := c.scanReading(ctx, s, in, of, k, start, end)
+		found, called, err := c.scanReading(ctx, s, in, of, k, start, end)
 		if called {
 			rec.Prefiltered = false
 		}
@@ -222,8 +222,8 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 			c.failed(ctx, in, &rec, err)
 			return rec, nil
 		}
-		rec.crowded = rec.crowded || said.full
-		all = append(all, said.found...)
+		rec.crowded = rec.crowded || len(found) >= abi.MaxFindings
+		all = append(all, found...)
 	}
 	if !rec.Prefiltered {
 		rec.Took = c.Now().Sub(start)

@@ -89,9 +89,10 @@ func load(ctx context.Context, name string) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	// the clock is far away, so that a busy machine changes nothing: what bounds a call is its work, as in a gateway
-	m, err := h.Load(ctx, host.Spec{Name: name, Code: code, Instances: 1, Timeout: time.Minute, Start: time.Minute,
-		Fuel: 50 * host.FuelPerMillisecond})
+	// Instances serve many calls, as a gateway runs its own scanners. The clock is far away, so that a busy machine
+	// changes nothing: what bounds a call is its work.
+	m, err := h.Load(ctx, host.Spec{Name: name, Code: code, Isolation: host.Pooled, Instances: 1, Timeout: time.Minute,
+		Start: time.Minute, Fuel: 50 * host.FuelPerMillisecond})
 	if err != nil {
 		return nil, errors.Join(err, h.Close(ctx))
 	}
