@@ -51,7 +51,7 @@ func (s *scan) date(from, to int) int {
 	}
 	if end == 0 || isWord(at(s.t, end)) || at(s.t, end) == '_' || isWord(at(s.t, start-1)) || at(s.t, start-1) == '_' ||
 		(at(s.t, end) == '-' || at(s.t, end) == '/') && isWord(at(s.t, end+1)) ||
-		at(s.t, end) == '.' && isDigit(at(s.t, end+1)) {
+		end-start == len("85.07.30") && s.t[start+2] == '.' && at(s.t, end) == '.' && isDigit(at(s.t, end+1)) {
 		return s.year(from, to)
 	}
 	if end-start == len("85.07.30") && at(s.t, end) == ' ' && isDigit(at(s.t, end+1)) {

@@ -70,6 +70,12 @@ func (s *scan) card(start, end int) {
 		confidence = 0.97
 	case p.n == p.m && !s.bare && (len(v) < 15 || len(v) > 16 || v[0] == '2' || v[0] > '6' || sequential(v)):
 		return // chance gives one in twelve such numbers a valid end, and these are seldom cards
+	case len(v) == 12, len(v) == 14 && p.n == len("9999 9999 9999 99"), len(v) == 19 && p.n == len("999999 9999999999999"):
+		if s.bare { // columns of sizes, and a number before a time in milliseconds, look like that
+			s.cardEnd = end
+			s.addAs("CREDIT_CARD", start, end, 0.4, low, redact)
+		}
+		return
 	case p.n != p.m:
 		confidence = 0.85
 	}

@@ -308,8 +308,8 @@ func (s *scan) matchRules(rules []uint8, start, end int, b *best) {
 			}
 		case r.proof == medial && s.leadsTo(start, numberWords):
 			confidence = 0.45
-		case r.proof == named, r.proof < strong && !s.bare:
-			continue
+		case r.proof == named, r.proof < strong && (!s.bare || words&ctxPhone != 0):
+			continue // alone a number may be this; beside a word for telephones it is one of those
 		}
 		if p.small > 0 && !s.bare && (!said || r.need&ctxPlate != 0) {
 			continue // ids are written in capitals
