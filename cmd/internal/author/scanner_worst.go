@@ -73,11 +73,21 @@ func (r *ruleErrors) add(row *labelled, c class, found []sdk.Finding, err error)
 	switch {
 	case err != nil || len(hits) == 0:
 		r.Misses++
-		r.Instead = countKinds(r.Instead, found, err)
+		r.Instead = countKinds(r.Instead, foreign(row, c, found), err)
 	case entity != "" && len(naming(hits, entity)) == 0:
 		r.OtherKind++
 		r.Instead = countKinds(r.Instead, hits, nil)
 	}
+}
+
+// foreign leaves out what lies in spans of the row that belong to other classes: it is right, and instead of nothing.
+func foreign(row *labelled, c class, found []sdk.Finding) []sdk.Finding {
+	return slices.DeleteFunc(slices.Clone(found), func(f sdk.Finding) bool {
+		return slices.ContainsFunc(row.spans, func(s labelSpan) bool {
+			return !slices.Contains(c.spans, s) && len(s.places(row.text)) > 0 &&
+				len(touching(row.text, []labelSpan{s}, []sdk.Finding{f})) > 0
+		})
+	})
 }
 
 // naming gives the findings whose kind names an entity.
@@ -162,7 +172,7 @@ func (rep *evalReport) printWorst(out *cli.Output, w io.Writer) error {
 	if err != nil || rep.WorstLeftOut == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%d more rules have misses, other kinds or false alarms: a larger --worst lists them.\n",
+	_, err = fmt.Fprintf(w, "Rules with errors of these sorts that are not listed: %d. A larger --worst lists them.\n",
 		rep.WorstLeftOut)
 	return err
 }
