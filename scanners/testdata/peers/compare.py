@@ -284,7 +284,7 @@ def speeds(scanner, made, all_tools, options):
 
 def digits(value):
     """Two or three digits of a figure that differs from run to run."""
-    return "%.0f" % value if value >= 100 else "%.2g" % value
+    return "%.0f" % value if value >= 99.5 else "%.2g" % value
 
 
 def speed_cell(of_text, tool):
