@@ -22,6 +22,7 @@ type Config struct {
 	Server  Server            `koanf:"server" restart:"true" doc:"The HTTP adapter."`
 	Socket  Socket            `koanf:"socket" restart:"true" doc:"The socket adapter, for agents on the same machine."`
 	Console Console           `koanf:"console" restart:"true" doc:"Where operators sign in, make and revoke keys, answer calls that wait and see plugins."`
+	Doors   Doors             `koanf:"doors" restart:"true" doc:"Listeners that speak the protocols of others, each on by name."`
 	Storage Storage           `koanf:"storage" restart:"true" doc:"The database."`
 	Limits  Limits            `koanf:"limits" restart:"true" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
 	Defers  Defers            `koanf:"defers" restart:"true" doc:"Calls that wait for a person."`
@@ -123,6 +124,7 @@ func (l *loader) finish() {
 	l.finishMetrics(&c.Server)
 	c.Socket.validate(r)
 	c.Console.validate(r)
+	c.Doors.validate(r)
 	c.Storage.validate(r, l.src.Serve)
 	c.Limits.validate(r)
 	c.Defers.validate(r)

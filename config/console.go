@@ -21,7 +21,7 @@ func (c *Console) validate(r *strict.Report) {
 		r.Errorf("console.listen", "%s is not a loopback address; without console.tls only loopback is served",
 			strict.Literal(c.Listen))
 	}
-	if len(c.Hosts) > 100 {
-		r.Errorf("console.hosts", "has %d entries; at most 100 are read", len(c.Hosts))
+	if len(c.Hosts) > maxHosts {
+		r.Errorf("console.hosts", "has %d entries; at most %d are read", len(c.Hosts), maxHosts)
 	}
 }

@@ -6,11 +6,9 @@ package core
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -99,13 +97,15 @@ type Gateway struct {
 	consoleLn  net.Listener
 	consoleURL string
 
+	doors []door
+
 	expiries    map[string]time.Time // of the certificates, by listener; not changed once New has returned
 	certificate string               // of the HTTP API, in PEM form; "" without TLS
 }
 
 // New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
 func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err error) {
-	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 5), peers: map[uint32]string{},
+	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 16), peers: map[uint32]string{},
 		expiries: map[string]time.Time{}, metrics: obs.New(opts.Version), closing: make(chan struct{}),
 		states: loaded.NewStateLog(opts.Log)}
 	defer func() {
@@ -120,7 +120,8 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 		return g, fmt.Errorf("the gateway needs Linux, and this is %s: it identifies callers and confines plugins by the "+
 			"kernel. The commands for authors of scanners (yett scanner) run here", runtime.GOOS)
 	}
-	for _, step := range []func(context.Context) error{g.openData, g.openTraces, g.build, g.listenHTTP, g.listenConsole} {
+	for _, step := range []func(context.Context) error{g.openData, g.openTraces, g.build, g.listenHTTP, g.listenConsole,
+		g.listenDoors} {
 		if err := step(ctx); err != nil {
 			return g, err
 		}
@@ -247,6 +248,9 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if g.console != nil {
 		go func() { g.served <- g.console.Serve(g.consoleLn) }()
 	}
+	for _, d := range g.doors {
+		go func() { g.served <- d.serve() }()
+	}
 	go func() { g.served <- g.http.Serve(g.ln) }()
 	go func() { g.served <- g.admin.Serve() }()
 	if g.shown != nil {
@@ -293,6 +297,12 @@ func (g *Gateway) release(ctx context.Context) error {
 	}
 	if g.console != nil {
 		errs = append(errs, g.console.Close(ctx))
+	}
+	for _, d := range g.doors {
+		errs = append(errs, d.close(ctx))
+		if err := d.ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
 	for _, ln := range [...]net.Listener{g.ln, g.consoleLn} {
 		if ln == nil {
@@ -372,28 +382,3 @@ func (g *Gateway) MetricsURL() string {
 
 // Service runs operations in this process, for the keys that dev makes.
 func (g *Gateway) Service() *ops.Service { return g.service }
-
-func random(b []byte) {
-	_, _ = rand.Read(b) // never fails: it ends the process instead
-}
-
-// newID makes prefixed ids of 128 random bits in base 32.
-func newID(prefix string) func() string {
-	return func() string { return prefix + rand.Text() }
-}
-
-// newName makes ids of the same form for requests and connections. They must differ. Nobody gains anything by guessing
-// one, so Go's own generator makes them: it is much faster than the kernel's.
-func newName(prefix string) func() string {
-	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	return func() string {
-		text := make([]byte, len(prefix), len(prefix)+26)
-		copy(text, prefix)
-		for range 2 {
-			for n, i := mathrand.Uint64(), 0; i < 13; n, i = n>>5, i+1 {
-				text = append(text, digits[n%32])
-			}
-		}
-		return string(text)
-	}
-}

@@ -47,6 +47,8 @@ var allowed = []row{
 		why: "admission is decided on bytes, before any engine sees them; its tests hold it against the engine"},
 	{pkg: "core/testkit/wasmgen", ours: []string{"sdk/abi"}, why: "modules for tests, made byte by byte"},
 	{pkg: "core/testkit", others: []string{"golang.org/x/sys"}, why: "what tests of several packages share; only tests import it"},
+	{pkg: "core/testkit/doortest", ours: []string{"config", "core/chain", "core/doors/ask", "core/ops", "core/store", "core/testkit/limits", "sdk"},
+		why: "doors are tested on the real operations and a real store; only tests import it"},
 	{pkg: "core/testkit/limits", ours: []string{"config"}, why: "a gateway's limits for tests; only tests import it"},
 	{pkg: "core/regular", why: "whoever reads an operator's file must not wait for a pipe in its place"},
 	{pkg: "core/trust", ours: []string{"core/pin", "core/regular"}, others: []string{"aead.dev/minisign"}, why: "which bytes may run, and who signed them, is one question; only it knows signatures"},
@@ -100,6 +102,11 @@ var allowed = []row{
 	{pkg: "core/httpd", ours: []string{"config", "core/edge", "core/peer", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"github.com/valyala/fasthttp", "golang.org/x/time", "golang.org/x/sys"},
 		why: "a transport knows operations and the nouns Key and Who; only it knows fasthttp, and the kernel knows " +
 			"whether a client is still there"},
+	{pkg: "core/doors/ask", ours: []string{"config", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"},
+		why: "doors ask the one table of operations in one way; it knows no protocol"},
+	{pkg: "core/doors/front", ours: []string{"config", "core/doors/ask", "core/edge", "core/ops", "core/store", "sdk", "sdk/wire"},
+		why: "what doors that speak HTTP ask of strangers is asked in one way; it knows no door"},
+	{pkg: "core/doors", ours: []string{"config", "core/doors/..."}, why: "which doors there are is listed once"},
 	{pkg: "core/sockd", ours: []string{"config", "core/edge", "core/peer", "core/confine", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"golang.org/x/sys", "golang.org/x/time"},
 		why: "a transport knows operations and the nouns Key and Who; the kernel's calls tell how full a socket is and " +
 			"who is at its other end, and whether a gateway started it"},

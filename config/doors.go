@@ -1,0 +1,32 @@
+package config
+
+import (
+	"github.com/yett-dev/yett/config/strict"
+)
+
+// Doors are listeners that speak the protocols of others. Each door is off until its section turns it on.
+type Doors struct {
+	Listen string   `koanf:"listen" default:"127.0.0.1:8423" format:"addr" doc:"Address and port of the doors that speak HTTP. Nothing listens here while all of them are off. Port 0 takes a free one. Off loopback only with tls."`
+	TLS    TLS      `koanf:"tls" doc:"Certificate of the doors. Without it they are in clear and must listen on loopback."`
+	Hosts  []string `koanf:"hosts" empty:"ok" example:"[\"pdp.example.com\"]" doc:"Names under which clients reach the doors, beside the address they listen on. A request for another name is refused."`
+}
+
+// HTTP says whether any door is on that speaks HTTP.
+func (d *Doors) HTTP() bool { return false }
+
+func (d *Doors) validate(r *strict.Report) {
+	d.TLS.validate(r, "doors.tls")
+	if !d.HTTP() {
+		return
+	}
+	if strict.CheckAddr(d.Listen) == nil && !loopback(d.Listen) && !d.TLS.Enabled() {
+		r.Errorf("doors.listen", "%s is not a loopback address; without doors.tls only loopback is served",
+			strict.Literal(d.Listen))
+	}
+	if len(d.Hosts) > maxHosts {
+		r.Errorf("doors.hosts", "has %d entries; at most %d are read", len(d.Hosts), maxHosts)
+	}
+}
+
+// maxHosts bounds lists of names under which a listener is reached.
+const maxHosts = 100

@@ -1,0 +1,67 @@
+package core
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/yett-dev/yett/core/doors"
+	"github.com/yett-dev/yett/core/doors/ask"
+	"github.com/yett-dev/yett/core/doors/front"
+	"github.com/yett-dev/yett/core/ops"
+)
+
+// door is one listener with what serves it.
+type door struct {
+	ln    net.Listener
+	serve func() error
+	close func(context.Context) error
+}
+
+// asker asks the operations in this process, for doors.
+func (g *Gateway) asker() *ask.Asker {
+	set := ask.Settings{Operations: g.service, Limits: g.cfg.Limits, Now: time.Now, Timeout: longest}
+	if g.tracer != nil {
+		set.Trace = func(traceparent string) ops.Trace { return g.follow(traceparent) }
+	}
+	return ask.New(set)
+}
+
+// listenDoors opens the listeners of doors that are on.
+func (g *Gateway) listenDoors(context.Context) error {
+	c := g.cfg.Doors
+	if !c.HTTP() {
+		return nil
+	}
+	tlsSet, err := tlsConfig(g.cfg, "doors.tls", c.TLS)
+	if err != nil {
+		return err
+	}
+	g.certified("doors", tlsSet)
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return listenError("doors.listen: ", err)
+	}
+	f := front.New(front.Settings{Name: "doors", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Hosts,
+		HostKey: "doors.hosts", TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn},
+		doors.Routes(doors.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(), Console: g.ConsoleURL}))
+	g.addDoor(ln, f)
+	return nil
+}
+
+// addDoor has a front served on ln from Start on.
+func (g *Gateway) addDoor(ln net.Listener, f *front.Front) {
+	g.doors = append(g.doors, door{ln: ln, serve: func() error { return f.Serve(ln) }, close: f.Close})
+}
+
+// DoorURL is the address of the doors that speak HTTP, "" when all are off.
+func (g *Gateway) DoorURL() string {
+	if len(g.doors) == 0 {
+		return ""
+	}
+	scheme := "http"
+	if g.cfg.Doors.TLS.Enabled() {
+		scheme = "https"
+	}
+	return scheme + "://" + g.doors[0].ln.Addr().String()
+}

@@ -1,0 +1,23 @@
+// Package doors lists the doors: the protocols of others that the gateway speaks beside its own. It owns which of them
+// are on. It must never know what one of them says; each has a package of its own below.
+package doors
+
+import (
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/doors/ask"
+	"github.com/yett-dev/yett/core/doors/front"
+)
+
+// Settings are what doors need; all are required.
+type Settings struct {
+	Config  config.Doors
+	Limits  config.Limits
+	Asker   *ask.Asker
+	Console func() string // the address of the console, "" when it is off
+}
+
+// Routes are those of all doors that are on and speak HTTP.
+func Routes(set Settings) []front.Route {
+	var routes []front.Route
+	return routes
+}

@@ -1,0 +1,72 @@
+package front
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// loopbackNames are what a program on this machine calls it.
+var loopbackNames = map[string]bool{"localhost": true, "127.0.0.1": true, "[::1]": true}
+
+// refusesHost gives the reason why a request for that name is not answered, or "". A page elsewhere can make a name of
+// its own point at this machine (DNS rebinding): the name gives it away.
+func (f *Front) refusesHost(r *http.Request) string {
+	host := strings.ToLower(r.Host)
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		name, port = host[:i], host[i+1:]
+	}
+	switch {
+	case port == "" && r.TLS != nil:
+		port = "443"
+	case port == "":
+		port = "80"
+	}
+	ip, here := localAddr(r)
+	switch {
+	case f.hosts[host], f.hosts[name]:
+		return ""
+	case port == here && (loopbackNames[name] || ip != "" && name == ip):
+		return ""
+	}
+	return "This listener does not answer under the name in the Host header. Use the address it listens on, or add the " +
+		"name to " + f.set.HostKey + "."
+}
+
+// refusesOrigin gives the reason why a page of that origin is not answered, or "". Programs send no Origin; browsers
+// send that of the page, and no page of another site may speak to a door.
+func (f *Front) refusesOrigin(r *http.Request) string {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return ""
+	}
+	u, err := url.Parse(origins[0])
+	if len(origins) == 1 && err == nil && u.Host != "" {
+		host := strings.ToLower(u.Host)
+		if strings.EqualFold(host, r.Host) || f.hosts[host] || f.hosts[strings.ToLower(u.Hostname())] {
+			return ""
+		}
+	}
+	return "Pages of this origin may not use this listener. Add its host to " + f.set.HostKey + " if they may."
+}
+
+// localAddr is where the request's connection came in; empty if that is not known.
+func localAddr(r *http.Request) (ip, port string) {
+	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if addr == nil {
+		return "", ""
+	}
+	ap, err := netip.ParseAddrPort(addr.String())
+	if err != nil {
+		return "", ""
+	}
+	ip = ap.Addr().Unmap().WithZone("").String()
+	if strings.Contains(ip, ":") {
+		ip = "[" + ip + "]"
+	}
+	return ip, strconv.Itoa(int(ap.Port()))
+}
