@@ -23,6 +23,7 @@ type Config struct {
 	Socket  Socket            `koanf:"socket" restart:"true" doc:"The socket adapter, for agents on the same machine."`
 	Console Console           `koanf:"console" restart:"true" doc:"Where operators sign in, make and revoke keys, answer calls that wait and see plugins."`
 	Doors   Doors             `koanf:"doors" restart:"true" doc:"Listeners that speak the protocols of others, each on by name."`
+	MCP     MCP               `koanf:"mcp" restart:"true" doc:"The gateway between MCP clients and MCP servers."`
 	Storage Storage           `koanf:"storage" restart:"true" doc:"The database."`
 	Limits  Limits            `koanf:"limits" restart:"true" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
 	Defers  Defers            `koanf:"defers" restart:"true" doc:"Calls that wait for a person."`
@@ -125,6 +126,7 @@ func (l *loader) finish() {
 	c.Socket.validate(r)
 	c.Console.validate(r)
 	c.Doors.validate(r)
+	l.finishMCP(&c.MCP)
 	c.Storage.validate(r, l.src.Serve)
 	c.Limits.validate(r)
 	c.Defers.validate(r)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -39,6 +40,17 @@ func CheckModule(schema map[string]any, settings json.RawMessage) error {
 		return fmt.Errorf("the settings do not fit the config_schema: %s", misfit(err))
 	}
 	return nil
+}
+
+// FitsSchema reports whether a JSON value fits a JSON schema that somebody else wrote. It is false where the schema
+// cannot be read, is too costly, or refers to anything outside itself.
+func FitsSchema(schema, value string) bool {
+	read, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		return false
+	}
+	object, ok := read.(map[string]any)
+	return ok && CheckModule(object, json.RawMessage(value)) == nil
 }
 
 func compileModuleSchema(schema map[string]any) (*jsonschema.Schema, error) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/doors"
 	"github.com/yett-dev/yett/core/doors/ask"
 	"github.com/yett-dev/yett/core/doors/front"
@@ -13,6 +14,7 @@ import (
 
 // door is one listener with what serves it.
 type door struct {
+	name  string
 	ln    net.Listener
 	serve func() error
 	close func(context.Context) error
@@ -45,23 +47,27 @@ func (g *Gateway) listenDoors(context.Context) error {
 	f := front.New(front.Settings{Name: "doors", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Hosts,
 		HostKey: "doors.hosts", TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn},
 		doors.Routes(doors.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(), Console: g.ConsoleURL}))
-	g.addDoor(ln, f)
+	g.addDoor("doors", ln, f)
 	return nil
 }
 
 // addDoor has a front served on ln from Start on.
-func (g *Gateway) addDoor(ln net.Listener, f *front.Front) {
-	g.doors = append(g.doors, door{ln: ln, serve: func() error { return f.Serve(ln) }, close: f.Close})
+func (g *Gateway) addDoor(name string, ln net.Listener, f *front.Front) {
+	g.doors = append(g.doors, door{name: name, ln: ln, serve: func() error { return f.Serve(ln) }, close: f.Close})
 }
 
 // DoorURL is the address of the doors that speak HTTP, "" when all are off.
-func (g *Gateway) DoorURL() string {
-	if len(g.doors) == 0 {
-		return ""
-	}
+func (g *Gateway) DoorURL() string { return g.doorURL("doors", g.cfg.Doors.TLS) }
+
+func (g *Gateway) doorURL(name string, c config.TLS) string {
 	scheme := "http"
-	if g.cfg.Doors.TLS.Enabled() {
+	if c.Enabled() {
 		scheme = "https"
 	}
-	return scheme + "://" + g.doors[0].ln.Addr().String()
+	for _, d := range g.doors {
+		if d.name == name {
+			return scheme + "://" + d.ln.Addr().String()
+		}
+	}
+	return ""
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/core/mcpd"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/reload"
@@ -98,6 +99,7 @@ type Gateway struct {
 	consoleURL string
 
 	doors []door
+	mcp   *mcpd.Gateway // nil: off
 
 	expiries    map[string]time.Time // of the certificates, by listener; not changed once New has returned
 	certificate string               // of the HTTP API, in PEM form; "" without TLS
@@ -121,7 +123,7 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 			"kernel. The commands for authors of scanners (yett scanner) run here", runtime.GOOS)
 	}
 	for _, step := range []func(context.Context) error{g.openData, g.openTraces, g.build, g.listenHTTP, g.listenConsole,
-		g.listenDoors} {
+		g.listenDoors, g.listenMCP} {
 		if err := step(ctx); err != nil {
 			return g, err
 		}
@@ -311,6 +313,9 @@ func (g *Gateway) release(ctx context.Context) error {
 		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
+	}
+	if g.mcp != nil {
+		g.mcp.Close()
 	}
 	if g.admin != nil {
 		errs = append(errs, g.admin.Close(ctx))

@@ -38,6 +38,13 @@ func PolicyOf(a *config.Archive) confine.Policy {
 	return p
 }
 
+// PolicyOfMCP is what the command of an MCP server keeps. It may start others: many are scripts.
+func PolicyOfMCP(s *config.MCPServer) confine.Policy {
+	p := policyOf(s.Process())
+	p.Children = true
+	return p
+}
+
 // absolute makes paths independent of the working directory. One that cannot be is refused when the plugin starts.
 func absolute(paths []config.Path) (out []string) {
 	for _, path := range paths {

@@ -186,3 +186,21 @@ func matchAny(globs []*Glob, name string) bool {
 	}
 	return false
 }
+
+// Foresee says what the rules can say of a call of that tool by that agent, whatever its arguments are: may is false if
+// every call is denied, silent is true if no rule can match.
+func (s *Set) Foresee(agent, tool string) (may, silent bool) {
+	var cand candidates
+	s.index.start(&cand, tool, agent)
+	for i := cand.next(tool); i >= 0; i = cand.next(tool) {
+		r := &s.rules[i]
+		switch {
+		case len(r.agents) > 0 && !matchAny(r.agents, agent):
+		case r.verdict.Effect != sdk.Deny:
+			return true, false
+		case r.when == nil:
+			return false, false
+		}
+	}
+	return false, true
+}

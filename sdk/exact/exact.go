@@ -173,6 +173,15 @@ func (v Value) Raw() string {
 	return v.d.src[n.start:n.end]
 }
 
+// Span is where Raw stands in the parsed text, in bytes; 0, 0 for the zero Value.
+func (v Value) Span() (start, end int) {
+	if v.d == nil {
+		return 0, 0
+	}
+	n := v.node()
+	return int(n.start), int(n.end)
+}
+
 // Bool is the value of a Bool, false for all other kinds.
 func (v Value) Bool() bool { return v.d != nil && v.node().val }
 

@@ -5,6 +5,7 @@ package ask
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/yett-dev/yett/config"
@@ -90,19 +91,19 @@ func (d *Decision) Sent() {
 type flight struct {
 	ops        Operations
 	generation uint32
-	up         bool
+	up         atomic.Bool
 }
 
 // TakeOff counts the answer in, before its decision is committed.
 func (f *flight) TakeOff() {
-	if !f.up {
-		f.generation, f.up = f.ops.Enter(), true
+	if !f.up.Load() {
+		f.generation = f.ops.Enter()
+		f.up.Store(true)
 	}
 }
 
 func (f *flight) land() {
-	if f.up {
-		f.up = false
+	if f.up.CompareAndSwap(true, false) {
 		f.ops.Leave(f.generation)
 	}
 }

@@ -1,0 +1,87 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/datadir"
+	"github.com/yett-dev/yett/core/doors/front"
+	"github.com/yett-dev/yett/core/loaded"
+	"github.com/yett-dev/yett/core/mcpd"
+	"github.com/yett-dev/yett/core/pin"
+	"github.com/yett-dev/yett/core/supervise"
+)
+
+// listenMCP opens the listener for MCP clients, if there is one.
+func (g *Gateway) listenMCP(context.Context) error {
+	c := g.cfg.MCP
+	if !c.Enabled {
+		return nil
+	}
+	secret, err := datadir.Secret(filepath.Join(g.dir, "mcp.key"), 32)
+	if err != nil {
+		return fmt.Errorf("key of the MCP gateway: %w", err)
+	}
+	for name, s := range c.Servers { // the bytes that run are those that are there now
+		if len(s.Command) > 0 && s.Digest == "" {
+			if s.Digest, err = pin.File(s.Command[0], supervise.MaxImage); err != nil {
+				return fmt.Errorf("mcp.servers.%s.command: %w", name, err)
+			}
+			c.Servers[name] = s
+		}
+	}
+	if g.mcp, err = mcpd.New(mcpd.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(), Secret: secret,
+		Random: random, Now: time.Now, Console: g.ConsoleURL, Log: g.warn, Start: g.startMCP, May: g.service.May,
+		Valid: config.FitsSchema}); err != nil {
+		return err
+	}
+	tlsSet, err := tlsConfig(g.cfg, "mcp.tls", c.TLS)
+	if err != nil {
+		return err
+	}
+	g.certified("mcp", tlsSet)
+	ln, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return listenError("mcp.listen: ", err)
+	}
+	f := front.New(front.Settings{Name: "mcp", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Hosts,
+		HostKey: "mcp.hosts", TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn},
+		g.mcp.Routes())
+	g.addDoor("mcp", ln, f)
+	return nil
+}
+
+// startMCP runs the command of an MCP server.
+func (g *Gateway) startMCP(name string, s *config.MCPServer) (mcpd.Process, error) {
+	policy := loaded.PolicyOfMCP(s)
+	env := s.Process().Environ()
+	for variable, ref := range s.Secrets {
+		env[variable] = ref.Value()
+	}
+	c := supervise.Command{Name: "mcp-" + name[:min(len(name), 32)], Path: s.Command[0], Digest: s.Digest,
+		Args: s.Command[1:], Env: maps.Clone(env), Pipe: true, Confine: &policy, Private: true,
+		Limits: supervise.Limits{Data: uint64(s.Memory), Files: mcpFiles, Threads: mcpThreads, Disk: mcpDisk},
+		Log:    func(line string) { g.opts.Log.Debug("mcp server", "server", name, "line", line) }}
+	if s.Confine == config.ConfineOff {
+		c.Confine = nil
+	}
+	if s.User.UID > 0 {
+		c.User = &supervise.User{UID: uint32(s.User.UID), GID: uint32(s.User.GID)}
+	}
+	return supervise.Start(c)
+}
+
+// What a process of an MCP server may use beside memory.
+const (
+	mcpFiles   = 1024
+	mcpThreads = 1024
+	mcpDisk    = 1 << 30
+)
+
+// MCPURL is the address of the MCP gateway, "" when it is off. A server is at /mcp/NAME below it.
+func (g *Gateway) MCPURL() string { return g.doorURL("mcp", g.cfg.MCP.TLS) }
