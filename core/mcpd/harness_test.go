@@ -22,7 +22,7 @@ import (
 
 // rig is a gateway before one fake server.
 type rig struct {
-	t     *testing.T
+	t     testing.TB
 	bench *doortest.Bench
 	url   string // of the server "up" at the gateway
 	key   string // of an agent
@@ -43,7 +43,7 @@ type received struct {
 type answer func(w http.ResponseWriter, r received)
 
 // newRig starts both. change changes the configuration.
-func newRig(t *testing.T, say answer, change ...func(*config.MCP)) *rig {
+func newRig(t testing.TB, say answer, change ...func(*config.MCP)) *rig {
 	t.Helper()
 	g := &rig{t: t, bench: doortest.New(t)}
 	g.key = g.bench.Key("agent", "agent").Value

@@ -28,6 +28,7 @@ const (
 	Denied   = "deny"
 	Deferred = "defer"
 	Fails    = "fails"
+	Never    = "never" // every call is denied, and the rule says so without one
 )
 
 // The words that the scanner finds in a text.
@@ -157,7 +158,7 @@ func (n names) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 	switch {
 	case strings.Contains(c.ToolID, Fails):
 		return v, errors.New("the rule cannot decide")
-	case strings.Contains(c.ToolID, Denied):
+	case strings.Contains(c.ToolID, Denied), strings.Contains(c.ToolID, Never):
 		v.Effect = sdk.Deny
 	case strings.Contains(c.ToolID, Deferred):
 		v.Effect = sdk.Defer
@@ -166,6 +167,9 @@ func (n names) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 }
 
 var kinds = [...]struct{ word, kind string }{{Secret, "SECRET"}, {Forbidden, "FORBIDDEN"}, {Flagged, "FLAGGED"}}
+
+// Foresee implements chain.Foreseer.
+func (names) Foresee(_, tool string) (may, silent bool) { return !strings.Contains(tool, Never), false }
 
 // words finds the bench's words.
 type words struct{}
