@@ -1,7 +1,9 @@
 package core
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -37,7 +39,7 @@ func (g *Gateway) listenMCP(context.Context) error {
 	}
 	if g.mcp, err = mcpd.New(mcpd.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(), Secret: secret,
 		Random: random, Now: time.Now, Console: g.ConsoleURL, Log: g.warn, Start: g.startMCP, May: g.service.May,
-		Valid: config.FitsSchema}); err != nil {
+		Valid: config.FitsSchema, Version: g.opts.Version, Decision: g.decision}); err != nil {
 		return err
 	}
 	tlsSet, err := tlsConfig(g.cfg, "mcp.tls", c.TLS)
@@ -54,6 +56,32 @@ func (g *Gateway) listenMCP(context.Context) error {
 		g.mcp.Routes())
 	g.addDoor("mcp", ln, f)
 	return nil
+}
+
+// recentRecords is how far back a decision is looked for.
+const recentRecords = 100_000
+
+// errFound ends a walk over records.
+var errFound = errors.New("found")
+
+// decision is the record of a decision among the newest records, nil if it is not there.
+func (g *Gateway) decision(id string) ([]byte, error) {
+	mark, from := []byte(`"decision_id":"`+id+`"`), uint64(1)
+	if n := g.store.Seq(); n > recentRecords {
+		from = n - recentRecords
+	}
+	var out []byte
+	err := g.store.Records(from, func(_ uint64, rec []byte) error {
+		if !bytes.Contains(rec, []byte(`"type":"decision"`)) || !bytes.Contains(rec, mark) {
+			return nil
+		}
+		out = bytes.Clone(rec)
+		return errFound
+	})
+	if err != nil && !errors.Is(err, errFound) {
+		return nil, err
+	}
+	return out, nil
 }
 
 // startMCP runs the command of an MCP server.

@@ -86,7 +86,16 @@ func (g *rig) serve(m config.MCP) string {
 	t := g.t
 	gw, err := mcpd.New(mcpd.Settings{Config: m, Limits: g.bench.Limits, Asker: g.bench.Asker, Secret: make([]byte, 32),
 		Random: func(p []byte) { _, _ = rand.Read(p) }, Now: g.bench.Now, May: g.bench.Service.May, Log: t.Logf,
-		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: startProgram})
+		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: startProgram,
+		Decision: func(id string) ([]byte, error) {
+			var out []byte
+			return out, g.bench.Store.Records(1, func(_ uint64, rec []byte) error {
+				if strings.Contains(string(rec), `"type":"decision"`) && strings.Contains(string(rec), id) {
+					out = append(out[:0:0], rec...)
+				}
+				return nil
+			})
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

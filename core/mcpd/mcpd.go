@@ -33,6 +33,9 @@ type Settings struct {
 	Now     func() time.Time                 //
 	Console func() string                    // the address of the console, "" when it is off
 	Log     func(format string, args ...any) // must not wait; never gets what a client or a server has sent
+	Version string
+	// Decision is the record of a decision among the newest ones, nil if it is not there.
+	Decision func(id string) ([]byte, error)
 	// Start runs the command of a server that has one.
 	Start func(name string, s *config.MCPServer) (Process, error)
 	// May reports whether some call of a tool could be permitted or deferred, by names alone.
@@ -97,8 +100,8 @@ func (g *Gateway) Routes() []front.Route {
 		return front.Route{Pattern: method + " /mcp/{server}", Needs: sdk.ScopeAuthorize,
 			Body: int64(g.set.Limits.AuthorizeBody), Refuse: refuseRequest, Handle: handle, Streams: true}
 	}
-	return []front.Route{route(http.MethodPost, g.post), route(http.MethodGet, g.listen),
-		route(http.MethodDelete, g.endSession)}
+	return append(g.ownRoutes(), route(http.MethodPost, g.post), route(http.MethodGet, g.listen),
+		route(http.MethodDelete, g.endSession))
 }
 
 // refuseRequest answers what did not become a message: a JSON-RPC error, with the status of the cause.

@@ -220,6 +220,28 @@ func (a *Asker) DeferStatus(ctx context.Context, c Caller, token string, wait in
 	return s, nil
 }
 
+// The operations that Read runs.
+const (
+	Pending = "approvals_list" // the calls that wait for the key's answer
+	Explain = "authorize"      // refused without dry_run
+)
+
+// Read runs an operation that changes nothing, and gives its answer as JSON. body is the request.
+func (a *Asker) Read(ctx context.Context, c Caller, name string, body []byte) (string, error) {
+	var doc exact.Doc
+	if err := doc.Parse(string(body), a.set.Limits.JSON()); err != nil {
+		return "", &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
+	}
+	if name != Pending && (name != Explain || !doc.Root().Get("dry_run").Bool()) {
+		return "", sdk.Errf(sdk.CodeInternal, "%s changes something", name)
+	}
+	resp, err := a.run(ctx, named(name), c, body, nil)
+	if err != nil {
+		return "", err
+	}
+	return string(resp.AppendJSON(nil)), nil
+}
+
 // run is the way of every request into the table.
 func (a *Asker) run(ctx context.Context, op *ops.Op, c Caller, body []byte, f *flight) (ops.Response, error) {
 	if op == nil {
