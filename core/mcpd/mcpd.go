@@ -98,7 +98,7 @@ func (g *Gateway) Close() {
 func (g *Gateway) Routes() []front.Route {
 	route := func(method string, handle func(http.ResponseWriter, *front.Request)) front.Route {
 		return front.Route{Pattern: method + " /mcp/{server}", Needs: sdk.ScopeAuthorize,
-			Body: int64(g.set.Limits.AuthorizeBody), Refuse: refuseRequest, Handle: handle, Streams: true}
+			Body: int64(g.set.Limits.AuthorizeBody), Refuse: refuseRequest, Handle: handle}
 	}
 	return append(g.ownRoutes(), route(http.MethodPost, g.post), route(http.MethodGet, g.listen),
 		route(http.MethodDelete, g.endSession))

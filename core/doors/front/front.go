@@ -63,8 +63,6 @@ type Route struct {
 	Handle func(w http.ResponseWriter, r *Request)
 	// Public routes need no key and read no body.
 	Public bool
-	// Streams may be answered for longer than a request may take.
-	Streams bool
 }
 
 // Request is one request whose key is valid, or one that is refused.
@@ -79,7 +77,7 @@ type Request struct {
 // The limits of a front that the configuration does not give.
 const (
 	headerBytes = 64 << 10
-	shortWrite  = 90 * time.Second // an operation with its longest wait
+	shortWrite  = 90 * time.Second // an operation with its longest wait; streams set their own for each write
 )
 
 // Front serves the routes of doors. Safe for concurrent use.
@@ -178,6 +176,8 @@ func (f *Front) enter(w http.ResponseWriter, r *http.Request) {
 func (f *Front) serve(route *Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
 		r := &Request{Request: hr, ID: f.requestID(hr.Header.Get("X-Request-Id"))}
+		// a connection keeps the deadline that the request before has set
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(shortWrite)) // in vain: the answer fails later
 		w.Header().Set("X-Request-Id", r.ID)
 		out := &answered{ResponseWriter: w}
 		defer func() {
@@ -255,9 +255,6 @@ func (f *Front) run(w *answered, r *Request, route *Route) error {
 	if err != nil {
 		hangUp(w)
 		return err
-	}
-	if !route.Streams {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(shortWrite)) // in vain: the answer fails later
 	}
 	route.Handle(w, r)
 	return nil
