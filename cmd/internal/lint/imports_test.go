@@ -200,6 +200,10 @@ var allowed = []row{
 	{pkg: "cmd/internal/agents/model", why: "a model's wire forms are foreign: it stands alone, so that hooks are judged by what no code of theirs wrote"},
 	{pkg: "cmd/internal/agents/rig", ours: []string{"cmd/internal/agents/model"}, others: []string{"golang.org/x/sys"}, why: "real agents are started in one private place, made by the kernel's calls; only tests import it"},
 	{pkg: "cmd/internal/agents/rig/mcpserver", why: "a server for tests is by its specification alone"},
+	{pkg: "cmd/internal/mcptest", ours: []string{"cmd/internal/e2e", "cmd/internal/mcptest/rawmcp"},
+		why: "a gateway is measured from outside, by programs and raw bytes; only tests import it"},
+	{pkg: "cmd/internal/mcptest/rawmcp", why: "a server for tests is by its specification alone"},
+	{pkg: "cmd/internal/mcptest/rawserver", ours: []string{"cmd/internal/mcptest/rawmcp"}, why: "it starts the raw server as a program, and nothing else"},
 	{pkg: "cmd/internal/lint", why: "the house rules read files only"},
 	{pkg: "examples/*", ours: []string{"sdk", "sdk/..."}, why: "an example may use what an outsider can"},
 }

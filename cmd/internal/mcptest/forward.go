@@ -1,0 +1,62 @@
+package mcptest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+)
+
+// Forward starts a forwarder on loopback in front of a gateway, and gives the URL that stands for the target. It adds
+// headers to each request, such as the key that the conformance runner cannot send. It keeps the client's Host, so that
+// the gateway sees a foreign one, and passes each byte of an answer on as it comes.
+func Forward(t testing.TB, target string, header http.Header) string {
+	t.Helper()
+	return forward(t, target, header, true)
+}
+
+// ForwardOwnHost is a forwarder that hides the client's Host, as careless proxies do.
+func ForwardOwnHost(t testing.TB, target string) string {
+	t.Helper()
+	return forward(t, target, nil, false)
+}
+
+func forward(t testing.TB, target string, header http.Header, keepHost bool) string {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = to.Scheme, to.Host
+			if r.Out.Host = r.In.Host; !keepHost {
+				r.Out.Host = to.Host
+			}
+			for name, values := range header {
+				r.Out.Header[http.CanonicalHeaderKey(name)] = values
+			}
+		},
+		FlushInterval: -1, // at once
+		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The whole body is read first. A server that answers before its last byte was read would have net/http close the
+		// body under the proxy, which then drops the connection in the middle of the answer.
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has gone
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+		proxy.Transport.(*http.Transport).CloseIdleConnections()
+	})
+	return web.URL + to.RequestURI()
+}
