@@ -101,6 +101,9 @@ const (
 	Events    = 10_000
 )
 
+// decomposed is an é of two runes. Written here, so that no editor composes it.
+const decomposed = "e\u0301"
+
 const anObject = `{"type":"object"}`
 
 // tools are all tools, first those that a gateway must carry unharmed.
@@ -120,8 +123,8 @@ var tools = append([]tool{
 	{name: "huge-number", about: "A number beyond doubles.", output: anObject,
 		result: `{"content":[{"type":"text","text":"1e400"}],"structuredContent":{"n":1e400,"m":-1e400}}`},
 	{name: "unicode", about: "Texts that look the same and are not.",
-		result: `{ "content" : [{"type":"text","text":"\u00e9 e\u0301 \uD83D\uDE00 😀 \/ \u2028 \u0000 é é"}] ,` + "\t" +
-			`"structuredContent":{"é":1,"é":2,"\u0065\u0301\u0301":3,"a":4,"\u0430":5}  }`},
+		result: `{ "content" : [{"type":"text","text":"\u00e9 e\u0301 \uD83D\uDE00 😀 \/ \u2028 \u0000 é ` + decomposed +
+			`"}] ,` + "\t" + `"structuredContent":{"é":1,"` + decomposed + `":2,"e\u0301\u0301":3,"a":4,"\u0430":5}  }`},
 	{name: "unknown-members", about: "Members that no specification names.", more: `,"annotations":{"x-hint":0.10,"readOnlyHint":true},"icons":[]`,
 		result: `{"x-top":{"n":0.10},"content":[{"type":"text","text":"x","annotations":{"priority":0.10,"x-a":1e400},` +
 			`"x-content":[12345678901234567890]}],"isError":false,"nothing":null}`},
