@@ -229,6 +229,7 @@ func (c *HTTP) read(ctx context.Context, resp *http.Response, give func(e Event,
 // Open begins.
 func (c *HTTP) Open(ctx context.Context) ([]byte, error) {
 	request := opening(c.Era)
+	c.Session = ""
 	x, err := c.Exchange(ctx, request, nil)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -233,6 +234,24 @@ func TestDeath(t *testing.T) {
 			t.Errorf("%q, %v", messages, err)
 		}
 	})
+}
+
+// TestRestart ends a server over HTTP and starts it again at its place: its sessions are gone, its address is not.
+func TestRestart(t *testing.T) {
+	url, kill := StartRaw(t)
+	c := &HTTP{URL: url, Era: rawmcp.Legacy}
+	opened(t, c)
+	kill()
+	if _, err := c.Do(t.Context(), Call(c.Era, "7", "counter", "")); err == nil {
+		t.Error("a killed server answers")
+	}
+	again, _ := StartRaw(t, "-http", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp"))
+	var status *StatusError
+	_, err := c.Do(t.Context(), Call(c.Era, "7", "counter", ""))
+	if again != url || !errors.As(err, &status) || status.Status != http.StatusNotFound {
+		t.Errorf("started again at %s, was at %s: %v", again, url, err)
+	}
+	opened(t, c)
 }
 
 func TestCredentialsAreAskedFor(t *testing.T) {

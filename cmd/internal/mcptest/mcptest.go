@@ -121,24 +121,26 @@ func StartEverything(t testing.TB, revision string) (url string) {
 	}
 }
 
-// StartRaw starts the raw server as a program over HTTP, and gives its URL.
-func StartRaw(t testing.TB, args ...string) (url string) {
+// StartRaw starts the raw server as a program over HTTP, and gives its URL and what ends it before the test does. To
+// start it again at the same place, give its flag -http the host and port of the first URL.
+func StartRaw(t testing.TB, args ...string) (url string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(RawProgram(t), append([]string{"-http", "127.0.0.1:0"}, args...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, cmd)
+	kill = start(t, cmd)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("rawserver printed no URL: %v", err)
 	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(line), kill
 }
 
-// start starts a program and ends it with the test. What it prints on stderr is shown if the test fails.
-func start(t testing.TB, cmd *exec.Cmd) {
+// start starts a program and gives what ends it, which the end of the test does too. What the program prints on stderr
+// is shown if the test fails.
+func start(t testing.TB, cmd *exec.Cmd) (kill func()) {
 	t.Helper()
 	var said lockedBuffer
 	if cmd.Stderr == nil {
@@ -147,15 +149,19 @@ func start(t testing.TB, cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("kill: %v", err)
 		}
 		_ = cmd.Wait() // it has been killed
+	})
+	t.Cleanup(func() {
+		kill()
 		if t.Failed() {
 			t.Logf("%s printed: %s", filepath.Base(cmd.Path), said.text())
 		}
 	})
+	return kill
 }
 
 // lockedBuffer keeps the first part of what a program prints.
