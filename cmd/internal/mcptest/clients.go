@@ -16,7 +16,7 @@ import (
 
 // SDK is one client made of a public SDK, unmodified, in testdata. Its versions stand there, pinned.
 type SDK struct {
-	Name   string // folder in testdata and in YETT_MCP_CLIENTS
+	Name   string // folder in testdata and in YETT_SDKS
 	Modern bool   // it speaks the newer era too, unless Ask.Legacy
 }
 
@@ -64,10 +64,10 @@ type SDKAnswer struct {
 // clientWithin is how long a client may take: most of it is the start of its interpreter.
 const clientWithin = time.Minute
 
-// Use runs the client. It skips the test unless YETT_MCP_CLIENTS is set, and fails it if the client fails.
+// Use runs the client. It skips the test unless YETT_SDKS is set, and fails it if the client fails.
 func (s SDK) Use(t testing.TB, ask Ask) Saw {
 	t.Helper()
-	dir := installed(t, "YETT_MCP_CLIENTS", s.Name)
+	dir := installed(t, "YETT_SDKS", s.Name)
 	raw, err := json.Marshal(ask)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func (s SDK) Use(t testing.TB, ask Ask) Saw {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.WaitDelay = time.Second // a server that it started may hold its output
-	cmd.Env = append(cmd.Environ(), "YETT_MCP_ASK="+string(raw), "YETT_MCP_MODULES="+filepath.Join(dir, s.Name),
+	cmd.Env = append(cmd.Environ(), "YETT_SDK_ASK="+string(raw), "YETT_SDK_MODULES="+filepath.Join(dir, s.Name),
 		"PYTHONDONTWRITEBYTECODE=1")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said

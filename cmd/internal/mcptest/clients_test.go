@@ -13,7 +13,7 @@ import (
 // TestSDKs runs the public SDKs' clients against the raw server, over HTTP with a header and over stdio.
 func TestSDKs(t *testing.T) {
 	EachSDK(t, func(t *testing.T, s SDK, legacy bool) {
-		installed(t, "YETT_MCP_CLIENTS", s.Name)
+		installed(t, "YETT_SDKS", s.Name)
 		t.Run("http", func(t *testing.T) {
 			server, url := ServeRaw(t, rawmcp.Options{Key: "a-key", Modes: []string{"pages"}})
 			header := map[string]string{"Authorization": "Bearer a-key"}

@@ -17,7 +17,7 @@ import (
 )
 
 // conformanceDir is where testdata/install.sh has put the runner. Without the variable it skips the test.
-func conformanceDir(t testing.TB) string { return installed(t, "YETT_MCP_CONFORMANCE", "conformance") }
+func conformanceDir(t testing.TB) string { return installed(t, "YETT_CONFORMANCE", "conformance") }
 
 // installed is the folder that a variable names, which must hold what testdata/install.sh puts there.
 func installed(t testing.TB, variable, part string) string {
@@ -67,7 +67,7 @@ func (r *Results) Passed() []string {
 const conformanceWithin = 3 * time.Minute
 
 // Conformance runs the official runner against a URL with the requirements of a revision. It skips the test unless
-// YETT_MCP_CONFORMANCE is set.
+// YETT_CONFORMANCE is set.
 func Conformance(t testing.TB, url, revision string) *Results {
 	t.Helper()
 	dir := conformanceDir(t)

@@ -11,8 +11,9 @@ import (
 )
 
 // Forward starts a forwarder on loopback in front of a gateway, and gives the URL that stands for the target. It adds
-// headers to each request, such as the key that the conformance runner cannot send. It keeps the client's Host, so that
-// the gateway sees a foreign one, and passes each byte of an answer on as it comes.
+// headers to each request, such as the key that the conformance runner cannot send. It keeps the client's Host and
+// Origin, so that the gateway sees foreign ones; only its own address becomes the target's, as if it were not there. It
+// passes each byte of an answer on as it comes.
 func Forward(t testing.TB, target string, header http.Header) string {
 	t.Helper()
 	return forward(t, target, header, true)
@@ -30,11 +31,15 @@ func forward(t testing.TB, target string, header http.Header, keepHost bool) str
 	if err != nil {
 		t.Fatal(err)
 	}
+	var own string // what clients call the forwarder
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = to.Scheme, to.Host
-			if r.Out.Host = r.In.Host; !keepHost {
+			if r.Out.Host = r.In.Host; !keepHost || r.In.Host == own {
 				r.Out.Host = to.Host
+			}
+			if r.In.Header.Get("Origin") == "http://"+own {
+				r.Out.Header.Set("Origin", "http://"+to.Host)
 			}
 			for name, values := range header {
 				r.Out.Header[http.CanonicalHeaderKey(name)] = values
@@ -43,7 +48,7 @@ func forward(t testing.TB, target string, header http.Header, keepHost bool) str
 		FlushInterval: -1, // at once
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 	}
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The whole body is read first. A server that answers before its last byte was read would have net/http close the
 		// body under the proxy, which then drops the connection in the middle of the answer.
 		body, err := io.ReadAll(r.Body)
@@ -53,6 +58,8 @@ func forward(t testing.TB, target string, header http.Header, keepHost bool) str
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)
 	}))
+	own = web.Listener.Addr().String()
+	web.Start()
 	t.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()

@@ -318,3 +318,12 @@ func TestServersOfOneEra(t *testing.T) {
 		t.Errorf("the older era at a server of the newer: %+v, %v", x, err)
 	}
 }
+
+func TestVendorEvent(t *testing.T) {
+	_, url := ServeRaw(t, rawmcp.Options{})
+	c := &HTTP{URL: url, Era: rawmcp.Modern}
+	x, err := c.Exchange(t.Context(), Call(c.Era, "7", "vendor-event", ""), nil)
+	if err != nil || len(x.Events) != 2 || x.Events[0].Name != "vendor" || Text(x.Events[1].Data) != "read" {
+		t.Errorf("%+v, %v", x, err)
+	}
+}

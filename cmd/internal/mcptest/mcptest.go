@@ -59,7 +59,7 @@ var buildEverything = sync.OnceValues(func() (string, error) {
 })
 
 // EverythingProgram is the path of go-sdk's server for the conformance runner. Its flags are -http ADDRESS, without
-// which it serves stdio, and -stateless=false for the era with sessions. It skips the test unless YETT_MCP_CONFORMANCE
+// which it serves stdio, and -stateless=false for the era with sessions. It skips the test unless YETT_CONFORMANCE
 // is set.
 func EverythingProgram(t testing.TB) string {
 	t.Helper()

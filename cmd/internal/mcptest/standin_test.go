@@ -59,6 +59,13 @@ func TestForwardHost(t *testing.T) {
 		if got := records[len(records)-1].Host; (got == "evil.example") != keeps {
 			t.Errorf("keeps Host: %t, the server saw %s", keeps, got)
 		}
+		c.Header = http.Header{"Origin": {strings.TrimSuffix(to, "/mcp")}}
+		opened(t, c)
+		records = server.Records()
+		last, want := records[len(records)-1], strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
+		if got := last.Header["Origin"][0]; last.Host != want || got != "http://"+want {
+			t.Errorf("the forwarder's own address became Host %s and Origin %s, want %s", last.Host, got, want)
+		}
 	}
 }
 

@@ -87,6 +87,8 @@ var hostile = []tool{
 			}
 			return text("answered: " + answer), nil
 		}},
+	{name: "vendor-event", about: "Over HTTP, answers under a name of an event that clients pass over, too.", stream: true,
+		run: vendorEvent},
 	{name: "repeated-members", about: "Has members twice: parsers differ on which one holds.", run: parts(
 		`{"jsonrpc":"2.0","id":`, `,"result":{"content":[{"type":"text","text":"harmless","text":"second"}],"content":[]},`+
 			`"result":{"content":[{"type":"text","text":"second result"}]}}`)},

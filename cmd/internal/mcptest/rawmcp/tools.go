@@ -3,6 +3,7 @@ package rawmcp
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 )
 
@@ -223,18 +224,29 @@ func asks(method, params string, secret bool) func(*call) (string, error) {
 
 // forms sends a stream of events with comments, names, numbers, several lines of data and each end of a line.
 func forms(c *call) (string, error) {
-	h, ok := c.out.(*httpSink)
-	if !ok {
-		return text("forms"), nil
-	}
-	h.begin(200)
 	answer := string(c.answer(text("forms")))
 	half := strings.Index(answer, `,"result"`) + 1
 	note := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":0.10}}`
-	for _, part := range []string{": a comment\n\n", "retry: 1000\n\n", "data:" + note + "\n\n", "\n",
-		"id: form-2\r\nevent: message\r\ndata: " + note + "\r\n\r\n", "event: vendor\ndata: {\"not\":\"a message\"}\n\n",
-		"unknown: field\ndata: " + note + "\n\n",
-		"id: form-3\ndata: " + answer[:half] + "\ndata: " + answer[half:] + "\n\n"} {
+	return c.stream(": a comment\n\n", "retry: 1000\n\n", "data:"+note+"\n\n", "\n",
+		"id: form-2\r\nevent: message\r\ndata: "+note+"\r\n\r\n",
+		"unknown: field\ndata: "+note+"\n\n",
+		"id: form-3\ndata: "+answer[:half]+"\ndata: "+answer[half:]+"\n\n")
+}
+
+// vendorEvent sends an answer under a name that clients pass over, and then the answer.
+func vendorEvent(c *call) (string, error) {
+	return c.stream("event: vendor\ndata: "+string(c.answer(text("passed over")))+"\n\n",
+		"event: message\ndata: "+string(c.answer(text("read")))+"\n\n")
+}
+
+// stream writes parts of a stream of events as they are. On stdio there are none, and the answer is a plain one.
+func (c *call) stream(parts ...string) (string, error) {
+	h, ok := c.out.(*httpSink)
+	if !ok {
+		return text("no stream"), nil
+	}
+	h.begin(http.StatusOK)
+	for _, part := range parts {
 		if _, err := io.WriteString(h.w, part); err != nil {
 			return "", err
 		}

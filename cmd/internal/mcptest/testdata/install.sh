@@ -2,7 +2,7 @@
 # Installs what the tests in this folder run unmodified: the official conformance runner and clients made of public SDKs.
 #
 #   bash cmd/internal/mcptest/testdata/install.sh DIR
-#   YETT_MCP_CONFORMANCE=DIR YETT_MCP_CLIENTS=DIR go test ./cmd/internal/mcptest
+#   YETT_CONFORMANCE=DIR YETT_SDKS=DIR go test ./cmd/internal/mcptest
 #
 # DIR gets conformance/, node1/, node2/, python1/, python2/, and node/ where the system's Node.js is too old for the
 # runner (it needs 22). Every version is pinned by hash. Needs python3 with venv, node and npm. A DIR that is complete is

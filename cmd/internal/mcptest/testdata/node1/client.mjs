@@ -2,13 +2,13 @@
 // How it connects stands in the environment: see clients.go.
 import { createRequire } from 'node:module';
 
-const require = createRequire(process.env.YETT_MCP_MODULES + '/package.json');
+const require = createRequire(process.env.YETT_SDK_MODULES + '/package.json');
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
 const { StreamableHTTPClientTransport } = require('@modelcontextprotocol/sdk/client/streamableHttp.js');
 const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
 const { ElicitRequestSchema } = require('@modelcontextprotocol/sdk/types.js');
 
-const ask = JSON.parse(process.env.YETT_MCP_ASK);
+const ask = JSON.parse(process.env.YETT_SDK_ASK);
 const saw = { tools: [], answers: [], progress: 0, elicited: [] };
 let changes = 0;
 let changed = () => {};

@@ -2,11 +2,11 @@
 // How it connects stands in the environment: see clients.go.
 import { createRequire } from 'node:module';
 
-const require = createRequire(process.env.YETT_MCP_MODULES + '/package.json');
+const require = createRequire(process.env.YETT_SDK_MODULES + '/package.json');
 const { Client, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
 const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
 
-const ask = JSON.parse(process.env.YETT_MCP_ASK);
+const ask = JSON.parse(process.env.YETT_SDK_ASK);
 const saw = { tools: [], answers: [], progress: 0, elicited: [] };
 let changes = 0;
 let changed = () => {};

@@ -13,7 +13,7 @@ from mcp import ClientSession, McpError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-ask = json.loads(os.environ["YETT_MCP_ASK"])
+ask = json.loads(os.environ["YETT_SDK_ASK"])
 saw = {"tools": [], "answers": [], "progress": 0, "elicited": [], "changes": 0}
 
 

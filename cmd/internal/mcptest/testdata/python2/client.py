@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-ask = json.loads(os.environ["YETT_MCP_ASK"])
+ask = json.loads(os.environ["YETT_SDK_ASK"])
 saw = {"tools": [], "answers": [], "progress": 0, "elicited": [], "changes": 0}
 
 
