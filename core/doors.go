@@ -20,9 +20,9 @@ type door struct {
 	close func(context.Context) error
 }
 
-// asker asks the operations in this process, for doors.
-func (g *Gateway) asker() *ask.Asker {
-	set := ask.Settings{Operations: g.service, Limits: g.cfg.Limits, Now: time.Now, Timeout: longest}
+// asker asks the operations in this process, for doors. scan is the largest scan if that is more than the API takes.
+func (g *Gateway) asker(scan int64) *ask.Asker {
+	set := ask.Settings{Operations: g.service, Scan: scan, Limits: g.cfg.Limits, Now: time.Now, Timeout: longest}
 	if g.tracer != nil {
 		set.Trace = func(traceparent string) ops.Trace { return g.follow(traceparent) }
 	}
@@ -46,7 +46,7 @@ func (g *Gateway) listenDoors(context.Context) error {
 	}
 	f := front.New(front.Settings{Name: "doors", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Hosts,
 		HostKey: "doors.hosts", TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn},
-		doors.Routes(doors.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(), Console: g.ConsoleURL}))
+		doors.Routes(doors.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(0), Console: g.ConsoleURL}))
 	g.addDoor("doors", ln, f)
 	return nil
 }

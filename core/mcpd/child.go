@@ -59,7 +59,7 @@ func newChild(l *local, key string, p Process) *child {
 func (c *child) read() {
 	err := lines(c.proc.Out(), int(c.l.g.set.Config.MaxResult), c.take)
 	if err != nil && !errors.Is(err, io.EOF) {
-		c.l.g.set.Log("mcp: %s: the command is ended: %v", c.l.name, err)
+		c.l.g.set.Log("%s: the command is ended: %v", c.l.name, err)
 	}
 	c.kill()
 }
@@ -95,9 +95,9 @@ func (c *child) idleSince(now time.Time) time.Duration {
 
 // take has one line of the process. It is false when no more are taken.
 func (c *child) take(line string) bool {
-	m, f := parse(line, c.l.g.lim)
+	m, f := parseAnswer(line, c.l.g.lim)
 	if f != nil {
-		c.l.g.set.Log("mcp: %s: the command wrote a line that is no message", c.l.name)
+		c.l.g.set.Log("%s: the command wrote a line that is no message", c.l.name)
 		return true
 	}
 	c.mu.Lock()
@@ -106,7 +106,7 @@ func (c *child) take(line string) bool {
 		if m.kind != response && len(c.kept) < noneListensSoon && !c.dead {
 			c.kept = append(c.kept, line)
 		} else {
-			c.l.g.set.Log("mcp: %s: dropped a message for which nobody waits", c.l.name)
+			c.l.g.set.Log("%s: dropped a message for which nobody waits", c.l.name)
 		}
 		c.mu.Unlock()
 		return true

@@ -92,7 +92,7 @@ func (x *exchange) breaksSchema(text string) bool {
 	if schema == "" {
 		return false
 	}
-	m, f := parse(text, x.g.lim)
+	m, f := parseAnswer(text, x.g.lim)
 	if f != nil {
 		return true
 	}
@@ -108,11 +108,11 @@ func (x *exchange) scrubTools(ctx context.Context, m *message, result, tools exa
 	}
 	kept, all, err := x.keptTools(ctx, tools)
 	if err != nil {
-		x.g.set.Log("mcp: %s: withheld a list of tools: %s", x.srv.name, front.AsError(err).Code)
+		x.g.set.Log("%s: withheld a list of tools: %s", x.srv.name, front.AsError(err).Code)
 		return x.withheldAnswer(m.id.Raw(), "The list of tools is withheld: it could not be scanned", nil)
 	}
 	rest := apply(m.raw, []edit{replace(tools, "[]")})
-	o, f := parse(rest, x.g.lim)
+	o, f := parseAnswer(rest, x.g.lim)
 	if f != nil {
 		return failure(m.id.Raw(), f)
 	}
@@ -124,7 +124,7 @@ func (x *exchange) scrubTools(ctx context.Context, m *message, result, tools exa
 	if all && rest == o.raw && scope.Str() != "public" {
 		return m.raw
 	}
-	if o, f = parse(rest, x.g.lim); f != nil {
+	if o, f = parseAnswer(rest, x.g.lim); f != nil {
 		return failure(m.id.Raw(), f)
 	}
 	edits := []edit{replace(o.member("result").Get("tools"), "["+strings.Join(kept, ",")+"]")}

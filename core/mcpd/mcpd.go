@@ -17,6 +17,7 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/doors/ask"
 	"github.com/yett-dev/yett/core/doors/front"
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -69,6 +70,7 @@ func New(set Settings) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
+	set.Log = edge.NewThrottle("mcp", edge.LogEvery, set.Log).Log
 	g := &Gateway{set: set, seals: seals, servers: map[string]*server{}, pages: newPages(),
 		lim: exact.Limits{Depth: set.Limits.Depth, Tokens: max(set.Limits.Tokens, int(set.Config.MaxResult/4))}}
 	for _, name := range slices.Sorted(maps.Keys(set.Config.Servers)) {

@@ -3,7 +3,10 @@ package mcpd
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -105,6 +108,58 @@ func parse(raw string, lim exact.Limits) (*message, *fault) {
 		return nil, &fault{code: codeParams, msg: "the member params must be an object", status: 400}
 	}
 	return m, nil
+}
+
+// parseAnswer reads one message of a server. Tools show what they find, so NUL characters and halves of surrogate pairs
+// are no reason to refuse it: they are read as signs that stand for them, and stay in the bytes.
+func parseAnswer(raw string, lim exact.Limits) (*message, *fault) {
+	m, f := parse(tame(raw), lim)
+	if f == nil {
+		m.raw = raw
+	}
+	return m, f
+}
+
+// tame puts other escapes in the place of those that a strict reader refuses. Every byte keeps its place.
+func tame(raw string) string {
+	if !strings.Contains(raw, `\u`) {
+		return raw
+	}
+	out := []byte(raw)
+	for i := 0; i+1 < len(out); i += 2 {
+		for out[i] != '\\' {
+			if i++; i+1 >= len(out) {
+				return string(out)
+			}
+		}
+		if out[i+1] != 'u' || i+6 > len(out) {
+			continue
+		}
+		r, err := strconv.ParseUint(string(out[i+2:i+6]), 16, 16)
+		switch {
+		case err != nil:
+			continue
+		case r == 0:
+			copy(out[i:], `\u2400`)
+		case utf16.IsSurrogate(rune(r)):
+			if pairs(out[i:], rune(r)) {
+				i += 10
+				continue
+			}
+			copy(out[i:], `\ufffd`)
+		}
+		i += 4
+	}
+	return string(out)
+}
+
+// pairs reports whether an escape is the first half of a pair whose other half follows.
+func pairs(text []byte, high rune) bool {
+	if len(text) < 12 || text[6] != '\\' || text[7] != 'u' {
+		return false
+	}
+	low, err := strconv.ParseUint(string(text[8:12]), 16, 16)
+	return err == nil && utf16.DecodeRune(high, rune(low)) != utf8.RuneError
 }
 
 // member is a member of the whole message.

@@ -228,7 +228,7 @@ func (x *exchange) undecided(err error) {
 	if st.HTTP < 500 && e.Msg != "" { // the caller's own doing
 		f.code, f.msg = codeInvalid, e.Msg
 	} else {
-		x.g.set.Log("mcp: %s: no decision: %s", x.srv.name, e.Code)
+		x.g.set.Log("%s: no decision: %s", x.srv.name, e.Code)
 	}
 	if st.HTTP == http.StatusForbidden || st.HTTP == http.StatusUnauthorized {
 		f.code = codeDenied
@@ -270,7 +270,7 @@ func (x *exchange) unreachable(err error) {
 	if x.r.Context().Err() != nil {
 		return // the client has gone
 	}
-	x.g.set.Log("mcp: %s: %v", x.srv.name, err)
+	x.g.set.Log("%s: %v", x.srv.name, err)
 	f := &fault{code: codeInternal, status: http.StatusBadGateway,
 		msg: "the MCP server " + x.srv.name + " cannot be reached or does not answer as MCP says"}
 	if errors.Is(err, errNoSession) {

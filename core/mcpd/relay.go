@@ -76,7 +76,7 @@ func (x *exchange) relayEvents(from events) {
 		e, err := from.next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && x.r.Context().Err() == nil {
-				x.g.set.Log("mcp: %s: %v", x.srv.name, err)
+				x.g.set.Log("%s: %v", x.srv.name, err)
 			}
 			break
 		}
@@ -85,7 +85,7 @@ func (x *exchange) relayEvents(from events) {
 		if e.has && e.data != "" {
 			text, answer, err := x.scrub(e.data)
 			if err != nil {
-				x.g.set.Log("mcp: %s: %v", x.srv.name, err)
+				x.g.set.Log("%s: %v", x.srv.name, err)
 				break
 			}
 			if text == "" {
@@ -114,7 +114,7 @@ func (x *exchange) died() {
 // scrub looks at one message of a server. text is what the client gets: the same text if nothing is changed, "" if
 // nothing. answer says that it is the answer to the request.
 func (x *exchange) scrub(raw string) (text string, answer bool, err error) {
-	m, f := parse(raw, x.g.lim)
+	m, f := parseAnswer(raw, x.g.lim)
 	if f != nil {
 		if x.msg == nil || x.msg.kind != request {
 			return "", false, errors.New("the server sent what is no message: " + f.msg)
@@ -126,7 +126,7 @@ func (x *exchange) scrub(raw string) (text string, answer bool, err error) {
 	switch m.kind {
 	case response:
 		if x.msg != nil && x.msg.kind == request && !sameID(m.id, x.msg.id) && m.id.Kind() != exact.Null {
-			x.g.set.Log("mcp: %s: dropped an answer to another request", x.srv.name)
+			x.g.set.Log("%s: dropped an answer to another request", x.srv.name)
 			return "", false, nil
 		}
 		return x.scrubAnswer(ctx, m), true, nil
@@ -181,7 +181,7 @@ func (x *exchange) mayAsk(ctx context.Context, m *message) *fault {
 
 // answerServer tells a server of the older era that its request was not passed on.
 func (x *exchange) answerServer(ctx context.Context, m *message, why *fault) {
-	x.g.set.Log("mcp: %s: a request of the server (%s) was not passed on: %s", x.srv.name, m.method, why.msg)
+	x.g.set.Log("%s: a request of the server (%s) was not passed on: %s", x.srv.name, m.method, why.msg)
 	in, err := x.srv.up.send(ctx, &outgoing{method: http.MethodPost, body: failure(m.id.Raw(), why), msg: m,
 		header: x.r.Header, session: x.upstreamSession(), key: x.r.Caller.Key.ID, modern: x.c.modern})
 	if err != nil {
@@ -197,7 +197,7 @@ func (x *exchange) scrubNotification(ctx context.Context, m *message) string {
 	}
 	text, v := x.scan(ctx, x.askedTool(m), m, m.params)
 	if v == withheld {
-		x.g.set.Log("mcp: %s: a notification (%s) was withheld", x.srv.name, m.method)
+		x.g.set.Log("%s: a notification (%s) was withheld", x.srv.name, m.method)
 		return ""
 	}
 	return text

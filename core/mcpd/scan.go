@@ -1,6 +1,7 @@
 package mcpd
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -33,7 +34,7 @@ const (
 func (x *exchange) scan(ctx context.Context, tool string, m *message, v exact.Value) (text string, is verdict) {
 	raw, is, err := x.scanValue(ctx, tool, v)
 	if err != nil {
-		x.g.set.Log("mcp: %s: withheld what could not be scanned: %s", x.srv.name, front.AsError(err).Code)
+		x.g.set.Log("%s: withheld what could not be scanned: %s", x.srv.name, front.AsError(err).Code)
 		return "", withheld
 	}
 	if is == withheld {
@@ -145,7 +146,7 @@ func (b *binaries) add(v exact.Value, path []int, set policy, kind string) error
 	if err != nil {
 		return nil // no base64, so it is scanned as the text that it is
 	}
-	if do == "scan" && len(raw) > 0 && utf8.Valid(raw) {
+	if do == "scan" && isText(raw) {
 		if len(b.texts) == mostTexts {
 			return errBinary
 		}
@@ -155,6 +156,14 @@ func (b *binaries) add(v exact.Value, path []int, set policy, kind string) error
 	b.paths = append(b.paths, append([]int(nil), path...))
 	b.raws = append(b.raws, v.Raw())
 	return nil
+}
+
+// isText reports whether bytes are text that a person could read: UTF-8 without control characters other than those of
+// lines.
+func isText(raw []byte) bool {
+	return len(raw) > 0 && utf8.Valid(raw) && !bytes.ContainsFunc(raw, func(r rune) bool {
+		return r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\f' && r != 0x1b
+	})
 }
 
 // policy says what becomes of binaries. *config.MCP has it.

@@ -102,7 +102,7 @@ var allowed = []row{
 	{pkg: "core/httpd", ours: []string{"config", "core/edge", "core/peer", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"github.com/valyala/fasthttp", "golang.org/x/time", "golang.org/x/sys"},
 		why: "a transport knows operations and the nouns Key and Who; only it knows fasthttp, and the kernel knows " +
 			"whether a client is still there"},
-	{pkg: "core/mcpd", ours: []string{"config", "core/doors/ask", "core/doors/front", "core/pin", "core/store", "sdk", "sdk/wire", "sdk/exact"},
+	{pkg: "core/mcpd", ours: []string{"config", "core/doors/ask", "core/doors/front", "core/edge", "core/pin", "core/store", "sdk", "sdk/wire", "sdk/exact"},
 		why: "MCP is forwarded as bytes: it knows no library for it, and asks the operations as every door does"},
 	{pkg: "core/doors/ask", ours: []string{"config", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"},
 		why: "doors ask the one table of operations in one way; it knows no protocol"},

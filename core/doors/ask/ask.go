@@ -35,6 +35,7 @@ type Settings struct {
 	Now        func() time.Time
 	Trace      func(traceparent string) ops.Trace // nil: traces are off
 	Timeout    time.Duration                      // of one operation
+	Scan       int64                              // the largest scan, bytes of the request; 0: limits.scan_body
 }
 
 // Asker asks the operations. Safe for concurrent use.
@@ -249,7 +250,7 @@ func (a *Asker) run(ctx context.Context, op *ops.Op, c Caller, body []byte, f *f
 	}
 	limit, name := a.set.Limits.AuthorizeBody, "limits.authorize_body"
 	if op.Body == ops.ScanBody {
-		limit, name = a.set.Limits.ScanBody, "limits.scan_body"
+		limit, name = max(a.set.Limits.ScanBody, config.Size(a.set.Scan)), "limits.scan_body"
 	}
 	if int64(len(body)) > int64(limit) {
 		return nil, sdk.Errf(sdk.CodeTooLarge, "what %s is asked is %d bytes long, more than the limit of %d (%s)", op.Name,
