@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/yett-dev/yett/config/strict"
 )
 
@@ -9,10 +11,21 @@ type Doors struct {
 	Listen string   `koanf:"listen" default:"127.0.0.1:8423" format:"addr" doc:"Address and port of the doors that speak HTTP. Nothing listens here while all of them are off. Port 0 takes a free one. Off loopback only with tls."`
 	TLS    TLS      `koanf:"tls" doc:"Certificate of the doors. Without it they are in clear and must listen on loopback."`
 	Hosts  []string `koanf:"hosts" empty:"ok" example:"[\"pdp.example.com\"]" doc:"Names under which clients reach the doors, beside the address they listen on. A request for another name is refused."`
+
+	AuthZEN AuthZEN `koanf:"authzen" doc:"The OpenID AuthZEN Authorization API 1.0, with access requests for calls that wait. core/doors/authzen/README.md says how a request is read as a call."`
 }
 
 // HTTP says whether any door is on that speaks HTTP.
-func (d *Doors) HTTP() bool { return false }
+func (d *Doors) HTTP() bool { return d.AuthZEN.Enabled }
+
+// Names are those under which clients reach the doors.
+func (d *Doors) Names() []string {
+	names := slices.Clone(d.Hosts)
+	if host := d.AuthZEN.Host(); host != "" {
+		names = append(names, host)
+	}
+	return names
+}
 
 func (d *Doors) validate(r *strict.Report) {
 	d.TLS.validate(r, "doors.tls")
@@ -23,6 +36,7 @@ func (d *Doors) validate(r *strict.Report) {
 		r.Errorf("doors.listen", "%s is not a loopback address; without doors.tls only loopback is served",
 			strict.Literal(d.Listen))
 	}
+	d.AuthZEN.validate(r)
 	if len(d.Hosts) > maxHosts {
 		r.Errorf("doors.hosts", "has %d entries; at most %d are read", len(d.Hosts), maxHosts)
 	}

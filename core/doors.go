@@ -44,9 +44,10 @@ func (g *Gateway) listenDoors(context.Context) error {
 	if err != nil {
 		return listenError("doors.listen: ", err)
 	}
-	f := front.New(front.Settings{Name: "doors", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Hosts,
+	f := front.New(front.Settings{Name: "doors", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Names(),
 		HostKey: "doors.hosts", TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn},
-		doors.Routes(doors.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(0), Console: g.ConsoleURL}))
+		doors.Routes(doors.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(0), Now: time.Now, Random: random,
+			Log: g.warn, Console: g.ConsoleURL}))
 	g.addDoor("doors", ln, f)
 	return nil
 }

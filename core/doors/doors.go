@@ -3,8 +3,11 @@
 package doors
 
 import (
+	"time"
+
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/doors/ask"
+	"github.com/yett-dev/yett/core/doors/authzen"
 	"github.com/yett-dev/yett/core/doors/front"
 )
 
@@ -13,11 +16,16 @@ type Settings struct {
 	Config  config.Doors
 	Limits  config.Limits
 	Asker   *ask.Asker
-	Console func() string // the address of the console, "" when it is off
+	Now     func() time.Time
+	Random  func(p []byte)                   // fills p
+	Log     func(format string, args ...any) // must not wait
+	Console func() string                    // the address of the console, "" when it is off
 }
 
 // Routes are those of all doors that are on and speak HTTP.
 func Routes(set Settings) []front.Route {
 	var routes []front.Route
+	routes = append(routes, authzen.Routes(authzen.Settings{Config: set.Config.AuthZEN, Limits: set.Limits,
+		Asker: set.Asker, Now: set.Now, Random: set.Random, Log: set.Log, Console: set.Console})...)
 	return routes
 }

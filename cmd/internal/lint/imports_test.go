@@ -108,6 +108,8 @@ var allowed = []row{
 		why: "doors ask the one table of operations in one way; it knows no protocol"},
 	{pkg: "core/doors/front", ours: []string{"config", "core/doors/ask", "core/edge", "core/ops", "core/store", "sdk", "sdk/wire"},
 		why: "what doors that speak HTTP ask of strangers is asked in one way; it knows no door"},
+	{pkg: "core/doors/authzen", ours: []string{"config", "core/doors/ask", "core/doors/front", "core/ops", "sdk", "sdk/exact", "sdk/wire"},
+		why: "only it knows AuthZEN; of the operations it knows what no client may be told"},
 	{pkg: "core/doors", ours: []string{"config", "core/doors/..."}, why: "which doors there are is listed once"},
 	{pkg: "core/sockd", ours: []string{"config", "core/edge", "core/peer", "core/confine", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"golang.org/x/sys", "golang.org/x/time"},
 		why: "a transport knows operations and the nouns Key and Who; the kernel's calls tell how full a socket is and " +

@@ -76,6 +76,12 @@ var Operator = store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "adm
 // New opens a store in a new directory.
 func New(t testing.TB) *Bench {
 	t.Helper()
+	return WithRule(t, nil)
+}
+
+// WithRule is New with a rule in place of the one that goes by the name of the tool; nil keeps that one.
+func WithRule(t testing.TB, rule chain.Checker) *Bench {
+	t.Helper()
 	b := &Bench{t: t, Limits: limits.Default(t)}
 	var err error
 	b.Store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.Now, NewID: func() string { return "sto_test" },
@@ -88,13 +94,16 @@ func New(t testing.TB) *Bench {
 			t.Error(err)
 		}
 	})
+	if rule == nil {
+		rule = names{b}
+	}
 	gen := &ops.Generation{Policy: "p", Args: "digest",
 		Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: 300 * time.Millisecond, Now: b.Now,
 			Actions: []chain.ActionRule{{Kinds: []string{"SECRET"}, Action: sdk.Redact, Replacement: Mask},
 				{Kinds: []string{"FORBIDDEN"}, Action: sdk.Drop}, {Kinds: []string{"FLAGGED"}, Action: sdk.Flag}},
 			Steps: []chain.ScanStep{{Name: "words", OnError: sdk.Deny, Scanner: words{}}}},
 		Authorize: &chain.Authorizer{Budget: time.Hour, Now: b.Now, Default: sdk.Deny,
-			Steps: []chain.Step{{Name: "names", Inline: true, OnError: sdk.Deny, Checker: names{b}}}}}
+			Steps: []chain.Step{{Name: "names", Inline: true, OnError: sdk.Deny, Checker: rule}}}}
 	b.Service = ops.New(ops.Settings{Store: breakable{b.Store, b}, Generation: func() *ops.Generation { return gen },
 		Pepper: []byte("pepper"), Now: b.Now, Random: func(p []byte) { _, _ = rand.Read(p) }, Limits: b.Limits,
 		Defers: config.Defers{TTL: config.Duration(5 * time.Minute), MaxTTL: config.Duration(time.Hour),
