@@ -60,6 +60,9 @@ func serveCommand() *cobra.Command {
 					if g.ConsoleURL() != "" {
 						log.Info("console: " + g.ConsoleURL())
 					}
+					if g.DoorURL() != "" {
+						log.Info("doors: " + g.DoorURL())
+					}
 					if link := g.FirstOperatorLink(); link != "" {
 						log.Warn("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: " +
 							link)

@@ -91,6 +91,7 @@ func TestMalformed(t *testing.T) {
 		"a long action":        join(alice, `"action":{"name":"`+strings.Repeat("a", 300)+`"}`, record1),
 		"deep":                 join(alice, read, record1, `"context":{"a":`+strings.Repeat("[", 80)+deepEnd),
 		"an id with a control": join(`"subject":{"type":"user","id":"al\u0000ice"}`, read, record1),
+		"an id with a key":     join(`"subject":{"type":"user","id":"`+key+`"}`, read, record1),
 	} {
 		r := b.send(key, "POST", "/access/v1/evaluation", body)
 		message, isText := r.json.(string)
