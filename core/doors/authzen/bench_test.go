@@ -35,11 +35,17 @@ type bench struct {
 // open serves the door until the test ends.
 func open(t testing.TB, b *doortest.Bench) *bench {
 	t.Helper()
+	return openAs(t, b, pdp)
+}
+
+// openAs is open for a door with another identifier.
+func openAs(t testing.TB, b *doortest.Bench, identifier string) *bench {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config.AuthZEN{Enabled: true, URL: pdp, Evaluations: 100}
+	cfg := config.AuthZEN{Enabled: true, URL: identifier, Evaluations: 100}
 	f := front.New(front.Settings{Name: "doors", Keys: b.Service, Limits: b.Limits, HostKey: "doors.hosts",
 		NewID: func() string { return "req_test" }, Log: t.Logf},
 		authzen.Routes(authzen.Settings{Config: cfg, Limits: b.Limits, Asker: b.Asker, Now: b.Now,

@@ -196,6 +196,24 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
+// A door whose identifier has a path is below that path, and its metadata where the specification has it then.
+func TestBelowAPath(t *testing.T) {
+	d := doortest.New(t)
+	b, key := openAs(t, d, pdp+"/tenant-1"), d.Key("pep", "agent").Value
+	r := b.send("", "GET", "/.well-known/authzen-configuration/tenant-1", "")
+	if r.str("policy_decision_point") != pdp+"/tenant-1" {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if r := b.send(key, "POST", r.str("access_evaluation_endpoint"), join(alice, read, record1)); !permits(r.json) {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	for _, path := range []string{"/.well-known/authzen-configuration", "/access/v1/evaluation"} {
+		if r := b.send(key, "POST", path, join(alice, read, record1)); r.status != 404 {
+			t.Errorf("%s: %d %s", path, r.status, r.text)
+		}
+	}
+}
+
 // Nothing can be listed. What is asked in the right form gets an empty list, and never an error for an unknown type.
 func TestSearch(t *testing.T) {
 	b, key := certified(t)
