@@ -65,6 +65,7 @@ func TestClosed(t *testing.T) {
 		{name: "denied", key: key.Value, body: asks("silent"), status: 200},
 		{name: "late rule", key: key.Value, body: asks("late"), status: 200},
 		{name: "failing rule", key: key.Value, body: asks("failing"), status: 200},
+		{name: "a rule that panics", key: key.Value, body: asks("mad"), status: 500},
 		{name: "killed agent", key: key.Value, body: asks("record"), status: 200, begin: func() { kill(false) },
 			end: func() { kill(true) }},
 		{name: "unreachable store", key: key.Value, body: asks("record"), status: 503,
