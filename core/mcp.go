@@ -37,7 +37,8 @@ func (g *Gateway) listenMCP(context.Context) error {
 			c.Servers[name] = s
 		}
 	}
-	if g.mcp, err = mcpd.New(mcpd.Settings{Config: c, Limits: g.cfg.Limits, Asker: g.asker(2 * int64(c.MaxResult)), Secret: secret,
+	ask := g.asker(2 * int64(c.MaxResult)) // one that passes the limit of a result can be scanned
+	if g.mcp, err = mcpd.New(mcpd.Settings{Config: c, Limits: g.cfg.Limits, Asker: ask, Secret: secret,
 		Random: random, Now: time.Now, Console: g.ConsoleURL, Log: g.warn, Start: g.startMCP, May: g.service.May,
 		Valid: config.FitsSchema, Version: g.opts.Version, Decision: g.decision}); err != nil {
 		return err
