@@ -32,7 +32,8 @@ const perScan = 256
 type definitions struct {
 	mu       sync.Mutex
 	schemas  map[string]string // the outputSchema of a tool
-	poisoned map[string]bool   // tools whose definition may not be passed on
+	headers  map[string][]paramHeader
+	poisoned map[string]bool // tools whose definition may not be passed on
 }
 
 // mostDefinitions bounds the tools of one server that are remembered, and mostSchema each schema, bytes.
@@ -45,12 +46,17 @@ func (d *definitions) note(tool string, def exact.Value, poisoned bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.schemas == nil {
-		d.schemas, d.poisoned = map[string]string{}, map[string]bool{}
+		d.schemas, d.poisoned, d.headers = map[string]string{}, map[string]bool{}, map[string][]paramHeader{}
 	}
 	if poisoned {
 		d.poisoned[tool] = true
 	} else {
 		delete(d.poisoned, tool)
+	}
+	if h := paramHeadersOf(def.Get("inputSchema"), nil); len(h) == 0 {
+		delete(d.headers, tool)
+	} else if len(d.headers) < mostDefinitions || d.headers[tool] != nil {
+		d.headers[tool] = h
 	}
 	schema := def.Get("outputSchema").Raw()
 	switch {
@@ -59,6 +65,12 @@ func (d *definitions) note(tool string, def exact.Value, poisoned bool) {
 	case len(d.schemas) < mostDefinitions || d.schemas[tool] != "":
 		d.schemas[tool] = strings.Clone(schema)
 	}
+}
+
+func (d *definitions) headersOf(tool string) []paramHeader {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.headers[tool]
 }
 
 func (d *definitions) of(tool string) (schema string, poisoned bool) {

@@ -82,6 +82,10 @@ func (x *exchange) notify() {
 
 // request looks a request up in the table, asks about it where the table says so, and forwards it.
 func (x *exchange) request() {
+	if f := x.duties(); f != nil {
+		x.fail(f)
+		return
+	}
 	row, known := fromClients[x.msg.method]
 	if !known {
 		status := http.StatusOK
@@ -96,9 +100,11 @@ func (x *exchange) request() {
 		x.forward(x.msg.raw, nil)
 		return
 	}
-	if f := x.checkName(); f != nil {
-		x.fail(f)
-		return
+	for _, check := range [...]func() *fault{x.checkName, x.agreeParams} {
+		if f := check(); f != nil {
+			x.fail(f)
+			return
+		}
 	}
 	if x.continues() {
 		x.resume()

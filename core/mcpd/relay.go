@@ -63,9 +63,23 @@ func (x *exchange) relayOne(in *incoming) {
 		x.unreachable(errNoSession)
 	case in.status >= 500:
 		x.out.answer(http.StatusBadGateway, text)
+	case x.srv.isCommand():
+		x.answerOf(text)
 	default:
 		x.out.answer(in.status, text)
 	}
+}
+
+// answerOf gives the answer of a command the form that servers reached by HTTP give it.
+func (x *exchange) answerOf(text string) {
+	status := http.StatusOK
+	if x.c.modern {
+		status = errorStatus(text, x.g.lim)
+	}
+	if status == http.StatusOK && x.c.events {
+		x.out.begin()
+	}
+	x.out.answer(status, text)
 }
 
 // relayEvents passes events on until the stream ends. The bytes of an event that is not changed are those that came.
