@@ -63,6 +63,9 @@ type Route struct {
 	Handle func(w http.ResponseWriter, r *Request)
 	// Public routes need no key and read no body.
 	Public bool
+	// Foreign routes are asked about requests to others, by a proxy that passes them on as they came: host, origin and
+	// everything behind the pattern are those of that request. They need a key that no page can send (KeyOf).
+	Foreign bool
 }
 
 // Request is one request whose key is valid, or one that is refused.
@@ -85,6 +88,7 @@ type Front struct {
 	set      Settings
 	hosts    map[string]bool
 	mux      *http.ServeMux
+	foreign  []*Route
 	http     *http.Server
 	door     *edge.Door
 	crowd    *edge.Crowd
@@ -106,6 +110,10 @@ func New(set Settings, routes []Route) *Front {
 		f.hosts[strings.ToLower(h)] = true
 	}
 	for i := range routes {
+		if routes[i].Foreign {
+			f.foreign = append(f.foreign, &routes[i])
+			continue
+		}
 		f.mux.HandleFunc(routes[i].Pattern, f.serve(&routes[i]))
 	}
 	f.http = &http.Server{Handler: http.HandlerFunc(f.enter), ReadHeaderTimeout: set.Limits.HeaderRead.Std(),
@@ -157,6 +165,12 @@ func (f *Front) Stopping() <-chan struct{} { return f.stopping }
 func (f *Front) enter(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+	for _, route := range f.foreign {
+		if strings.HasPrefix(r.RequestURI, route.Pattern) {
+			f.serve(route)(w, r)
+			return
+		}
+	}
 	if why := f.refusesHost(r); why != "" {
 		http.Error(w, why, http.StatusForbidden)
 		return
@@ -367,25 +381,3 @@ func (f *Front) peer(r *http.Request) string {
 	}
 	return f.set.Proxies.Client(ap.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded")).String()
 }
-
-// answered knows whether an answer has begun.
-type answered struct {
-	http.ResponseWriter
-
-	began bool
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (a *answered) WriteHeader(status int) {
-	a.began = true
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (a *answered) Write(p []byte) (int, error) {
-	a.began = true
-	return a.ResponseWriter.Write(p)
-}
-
-// Unwrap is for http.ResponseController.
-func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
