@@ -45,7 +45,16 @@ require github.com/transparency-dev/merkle v0.0.2
 
 require github.com/pelletier/go-toml/v2 v2.4.3
 
-require mvdan.cc/sh/v3 v3.14.1
+require (
+	github.com/envoyproxy/go-control-plane/envoy v1.37.0
+	mvdan.cc/sh/v3 v3.14.1
+)
+
+require (
+	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
+	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
+	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
+)
 
 require (
 	github.com/agnivade/levenshtein v1.2.1 // indirect

@@ -12,11 +12,15 @@ type Doors struct {
 	TLS    TLS      `koanf:"tls" doc:"Certificate of the doors. Without it they are in clear and must listen on loopback."`
 	Hosts  []string `koanf:"hosts" empty:"ok" example:"[\"pdp.example.com\"]" doc:"Names under which clients reach the doors, beside the address they listen on. A request for another name is refused."`
 
-	AuthZEN AuthZEN `koanf:"authzen" doc:"The OpenID AuthZEN Authorization API 1.0, with access requests for calls that wait. core/doors/authzen/README.md says how a request is read as a call."`
+	GRPCListen string       `koanf:"grpc_listen" default:"127.0.0.1:8424" format:"addr" doc:"Address and port of the doors that speak gRPC, with the certificate of doors.tls. Nothing listens here while all of them are off. Port 0 takes a free one. Off loopback only with tls."`
+	ExtAuthz   DoorExtAuthz `koanf:"ext_authz" doc:"Envoy's ext_authz: whether a request may pass."`
+	ExtProc    DoorExtProc  `koanf:"ext_proc" doc:"Envoy's ext_proc: the bodies of responses are scanned."`
+	ExtMCP     DoorExtMCP   `koanf:"ext_mcp" doc:"agentgateway's MCP guardrails: whether a call may run, and what its result may say."`
+	AuthZEN    AuthZEN      `koanf:"authzen" doc:"The OpenID AuthZEN Authorization API 1.0, with access requests for calls that wait. core/doors/authzen/README.md says how a request is read as a call."`
 }
 
 // HTTP says whether any door is on that speaks HTTP.
-func (d *Doors) HTTP() bool { return d.AuthZEN.Enabled }
+func (d *Doors) HTTP() bool { return d.AuthZEN.Enabled || d.ExtAuthz.HTTP }
 
 // Names are those under which clients reach the doors.
 func (d *Doors) Names() []string {
@@ -29,6 +33,7 @@ func (d *Doors) Names() []string {
 
 func (d *Doors) validate(r *strict.Report) {
 	d.TLS.validate(r, "doors.tls")
+	d.validateMesh(r)
 	if !d.HTTP() {
 		return
 	}

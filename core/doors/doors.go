@@ -9,6 +9,7 @@ import (
 	"github.com/yett-dev/yett/core/doors/ask"
 	"github.com/yett-dev/yett/core/doors/authzen"
 	"github.com/yett-dev/yett/core/doors/front"
+	"github.com/yett-dev/yett/core/doors/mesh"
 )
 
 // Settings are what doors need; all are required.
@@ -25,6 +26,8 @@ type Settings struct {
 // Routes are those of all doors that are on and speak HTTP.
 func Routes(set Settings) []front.Route {
 	var routes []front.Route
+	routes = append(routes, mesh.Routes(mesh.Settings{Config: set.Config, Limits: set.Limits, Asker: set.Asker,
+		Console: set.Console})...)
 	routes = append(routes, authzen.Routes(authzen.Settings{Config: set.Config.AuthZEN, Limits: set.Limits,
 		Asker: set.Asker, Now: set.Now, Random: set.Random, Log: set.Log, Console: set.Console})...)
 	return routes
