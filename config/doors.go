@@ -12,15 +12,19 @@ type Doors struct {
 	TLS    TLS      `koanf:"tls" doc:"Certificate of the doors. Without it they are in clear and must listen on loopback."`
 	Hosts  []string `koanf:"hosts" empty:"ok" example:"[\"pdp.example.com\"]" doc:"Names under which clients reach the doors, beside the address they listen on. A request for another name is refused."`
 
-	GRPCListen string       `koanf:"grpc_listen" default:"127.0.0.1:8424" format:"addr" doc:"Address and port of the doors that speak gRPC, with the certificate of doors.tls. Nothing listens here while all of them are off. Port 0 takes a free one. Off loopback only with tls."`
-	ExtAuthz   DoorExtAuthz `koanf:"ext_authz" doc:"Envoy's ext_authz: whether a request may pass."`
-	ExtProc    DoorExtProc  `koanf:"ext_proc" doc:"Envoy's ext_proc: the bodies of responses are scanned."`
-	ExtMCP     DoorExtMCP   `koanf:"ext_mcp" doc:"agentgateway's MCP guardrails: whether a call may run, and what its result may say."`
-	AuthZEN    AuthZEN      `koanf:"authzen" doc:"The OpenID AuthZEN Authorization API 1.0, with access requests for calls that wait. core/doors/authzen/README.md says how a request is read as a call."`
+	GRPCListen   string           `koanf:"grpc_listen" default:"127.0.0.1:8424" format:"addr" doc:"Address and port of the doors that speak gRPC, with the certificate of doors.tls. Nothing listens here while all of them are off. Port 0 takes a free one. Off loopback only with tls."`
+	ExtAuthz     DoorExtAuthz     `koanf:"ext_authz" doc:"Envoy's ext_authz: whether a request may pass."`
+	ExtProc      DoorExtProc      `koanf:"ext_proc" doc:"Envoy's ext_proc: the bodies of responses are scanned."`
+	ExtMCP       DoorExtMCP       `koanf:"ext_mcp" doc:"agentgateway's MCP guardrails: whether a call may run, and what its result may say."`
+	AuthZEN      AuthZEN          `koanf:"authzen" doc:"The OpenID AuthZEN Authorization API 1.0, with access requests for calls that wait. core/doors/authzen/README.md says how a request is read as a call."`
+	LiteLLM      DoorLiteLLM      `koanf:"litellm" doc:"LiteLLM's generic guardrail API."`
+	Portkey      DoorPortkey      `koanf:"portkey" doc:"Portkey's webhook guardrail."`
+	Agentgateway DoorAgentgateway `koanf:"agentgateway" doc:"agentgateway's guardrail webhook for language models."`
+	Moderations  DoorModerations  `koanf:"moderations" doc:"OpenAI's moderation API, answered by the scan chain."`
 }
 
 // HTTP says whether any door is on that speaks HTTP.
-func (d *Doors) HTTP() bool { return d.AuthZEN.Enabled || d.ExtAuthz.HTTP }
+func (d *Doors) HTTP() bool { return d.AuthZEN.Enabled || d.ExtAuthz.HTTP || d.guardrails() }
 
 // Names are those under which clients reach the doors.
 func (d *Doors) Names() []string {
@@ -34,6 +38,7 @@ func (d *Doors) Names() []string {
 func (d *Doors) validate(r *strict.Report) {
 	d.TLS.validate(r, "doors.tls")
 	d.validateMesh(r)
+	d.validateGuardrails(r)
 	if !d.HTTP() {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/yett-dev/yett/core/doors/ask"
 	"github.com/yett-dev/yett/core/doors/authzen"
 	"github.com/yett-dev/yett/core/doors/front"
+	"github.com/yett-dev/yett/core/doors/guardrails"
 	"github.com/yett-dev/yett/core/doors/mesh"
 )
 
@@ -30,5 +31,7 @@ func Routes(set Settings) []front.Route {
 		Console: set.Console})...)
 	routes = append(routes, authzen.Routes(authzen.Settings{Config: set.Config.AuthZEN, Limits: set.Limits,
 		Asker: set.Asker, Now: set.Now, Random: set.Random, Log: set.Log, Console: set.Console})...)
+	routes = append(routes, guardrails.Routes(guardrails.Settings{Config: set.Config, Limits: set.Limits, Asker: set.Asker,
+		Console: set.Console})...)
 	return routes
 }

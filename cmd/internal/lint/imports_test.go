@@ -115,6 +115,8 @@ var allowed = []row{
 			"packages"},
 	{pkg: "core/doors/authzen", ours: []string{"config", "core/doors/ask", "core/doors/front", "core/ops", "sdk", "sdk/exact", "sdk/wire"},
 		why: "only it knows AuthZEN; of the operations it knows what no client may be told"},
+	{pkg: "core/doors/guardrails", ours: []string{"config", "core/doors/ask", "core/doors/front", "sdk", "sdk/exact", "sdk/wire"}, tests: []string{"go.yaml.in/yaml/v3"},
+		why: "what gateways of language models ask is asked of the operations; it knows neither the store nor a listener"},
 	{pkg: "core/doors", ours: []string{"config", "core/doors/..."}, why: "which doors there are is listed once"},
 	{pkg: "core/sockd", ours: []string{"config", "core/edge", "core/peer", "core/confine", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"golang.org/x/sys", "golang.org/x/time"},
 		why: "a transport knows operations and the nouns Key and Who; the kernel's calls tell how full a socket is and " +

@@ -66,6 +66,9 @@ type Route struct {
 	// Foreign routes are asked about requests to others, by a proxy that passes them on as they came: host, origin and
 	// everything behind the pattern are those of that request. They need a key that no page can send (KeyOf).
 	Foreign bool
+	// Always: a request for a foreign name, or from a foreign page, is answered by Refuse too. It is for protocols whose
+	// clients take a bare error for a pass.
+	Always bool
 }
 
 // Request is one request whose key is valid, or one that is refused.
@@ -75,7 +78,12 @@ type Request struct {
 	Caller ask.Caller // Key is nil on public routes and where the key is refused
 	Body   []byte     // whole
 	ID     string
+
+	fail func(w http.ResponseWriter, r *Request, err error)
 }
+
+// Fail answers with the closed answer of the route for err, and logs what is our own fault.
+func (r *Request) Fail(w http.ResponseWriter, err error) { r.fail(w, r, err) }
 
 // The limits of a front that the configuration does not give.
 const (
@@ -89,6 +97,7 @@ type Front struct {
 	hosts    map[string]bool
 	mux      *http.ServeMux
 	foreign  []*Route
+	routes   map[string]*Route // by pattern
 	http     *http.Server
 	door     *edge.Door
 	crowd    *edge.Crowd
@@ -101,10 +110,11 @@ type Front struct {
 
 // New makes a Front that answers nothing yet.
 func New(set Settings, routes []Route) *Front {
-	f := &Front{set: set, hosts: map[string]bool{}, mux: http.NewServeMux(), stopping: make(chan struct{}),
-		door:   edge.NewDoor(set.Limits.Connections, set.Limits.KeylessPer).Share(set.Limits.ConnectionsPerKey),
-		crowd:  edge.NewCrowd(set.Limits.InFlight, 0),
-		bodies: edge.NewBudget(int64(set.Limits.Bodies), int64(set.Limits.BodiesPerKey))}
+	f := &Front{set: set, hosts: map[string]bool{}, mux: http.NewServeMux(), routes: map[string]*Route{},
+		stopping: make(chan struct{}),
+		door:     edge.NewDoor(set.Limits.Connections, set.Limits.KeylessPer).Share(set.Limits.ConnectionsPerKey),
+		crowd:    edge.NewCrowd(set.Limits.InFlight, 0),
+		bodies:   edge.NewBudget(int64(set.Limits.Bodies), int64(set.Limits.BodiesPerKey))}
 	f.base, f.cancel = context.WithCancel(context.Background())
 	for _, h := range set.Hosts {
 		f.hosts[strings.ToLower(h)] = true
@@ -115,6 +125,7 @@ func New(set Settings, routes []Route) *Front {
 			continue
 		}
 		f.mux.HandleFunc(routes[i].Pattern, f.serve(&routes[i]))
+		f.routes[routes[i].Pattern] = &routes[i]
 	}
 	f.http = &http.Server{Handler: http.HandlerFunc(f.enter), ReadHeaderTimeout: set.Limits.HeaderRead.Std(),
 		IdleTimeout: set.Limits.Idle.Std(), MaxHeaderBytes: headerBytes, ConnContext: edge.ConnContext,
@@ -172,11 +183,11 @@ func (f *Front) enter(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if why := f.refusesHost(r); why != "" {
-		http.Error(w, why, http.StatusForbidden)
+		f.turnAway(w, r, why)
 		return
 	}
 	if why := f.refusesOrigin(r); why != "" {
-		http.Error(w, why, http.StatusForbidden)
+		f.turnAway(w, r, why)
 		return
 	}
 	if _, exact := edge.Path(r.RequestURI); !exact {
@@ -186,12 +197,23 @@ func (f *Front) enter(w http.ResponseWriter, r *http.Request) {
 	f.mux.ServeHTTP(w, r)
 }
 
+// turnAway answers a request that is none of ours.
+func (f *Front) turnAway(w http.ResponseWriter, r *http.Request, why string) {
+	_, pattern := f.mux.Handler(r)
+	if route := f.routes[pattern]; route != nil && route.Always {
+		route.Refuse(w, &Request{Request: r}, sdk.Errf(sdk.CodeBadRequest, "%s", why))
+		return
+	}
+	http.Error(w, why, http.StatusForbidden)
+}
+
 // serve runs one route.
 func (f *Front) serve(route *Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
 		r := &Request{Request: hr, ID: f.requestID(hr.Header.Get("X-Request-Id"))}
 		// a connection keeps the deadline that the request before has set
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(shortWrite)) // in vain: the answer fails later
+		r.fail = func(w http.ResponseWriter, r *Request, err error) { f.refuse(w, r, route, err) }
 		w.Header().Set("X-Request-Id", r.ID)
 		out := &answered{ResponseWriter: w}
 		defer func() {

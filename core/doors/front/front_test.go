@@ -107,6 +107,34 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// A protocol whose clients take a bare error for a pass has its own refusal for strangers as well.
+func TestAlwaysRefusesInItsOwnForm(t *testing.T) {
+	b := doortest.New(t)
+	always := echoes
+	always.Pattern, always.Always = "/always", true
+	url := open(t, b, echoes, always)
+	for path, want := range map[string]int{"/echo": http.StatusForbidden, "/always": http.StatusTeapot} {
+		for _, origin := range []string{"", "https://evil.example"} {
+			r, err := http.NewRequest(http.MethodPost, url+path, strings.NewReader("hello"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Host = "evil.example"; origin != "" {
+				r.Host = ""
+				r.Header.Set("Origin", origin)
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s from %q: %d, want %d", path, origin, resp.StatusCode, want)
+			}
+		}
+	}
+}
+
 // Half an answer must not look whole.
 func TestPanicInAnAnswerCutsIt(t *testing.T) {
 	b := doortest.New(t)
