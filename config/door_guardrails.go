@@ -27,6 +27,7 @@ type DoorPortkey struct {
 	ToolCalls     string   `koanf:"tool_calls" default:"authorize" enum:"authorize|scan" doc:"As in doors.litellm.tool_calls."`
 	Unscanned     string   `koanf:"unscanned" default:"block" enum:"block|pass" doc:"As in doors.litellm.unscanned."`
 	Redacted      string   `koanf:"redacted" default:"block" enum:"block|pass" doc:"What happens to a text that is redacted. pass: the verdict is true and transformedData has the redacted text. Older versions of Portkey's open-source gateway drop transformedData and pass the text as it was; 1.15.2 does not. Try yours before you set it."`
+	Streams       string   `koanf:"streams" default:"block" enum:"block|pass" doc:"What happens to a request for a streamed answer. Portkey sends the stream on before it asks about it, so what is in it can neither be redacted nor refused."`
 	Timeout       Duration `koanf:"timeout" default:"2500ms" min:"100ms" max:"1m" doc:"When the door answers with verdict false because no decision has come. It must be shorter than Portkey's own timeout, after which Portkey passes the text."`
 }
 

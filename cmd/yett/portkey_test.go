@@ -59,6 +59,10 @@ func TestPortkey(t *testing.T) {
 			}
 		})
 	}
+	if answer := chat(t, "http://"+gateway+"/v1/chat/completions", `{"model":"chat","stream":true,"messages":[{"role":"user",`+
+		`"content":"say hello"}]}`, header); !strings.HasPrefix(answer, "446") || m.heard() != "" {
+		t.Errorf("a stream: %s", answer)
+	}
 	s.kill()
 	if answer := ask("say hello"); !strings.HasPrefix(answer, "446") || m.heard() != "" {
 		t.Errorf("without Yett: %s", answer)

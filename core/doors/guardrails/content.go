@@ -7,8 +7,12 @@ var readable = map[string]bool{"text": true, "input_text": true, "output_text": 
 	"redacted_thinking": true, "reasoning": true, "summary_text": true, "tool_use": true, "tool_result": true,
 	"function_call": true, "function_call_output": true, "message": true}
 
-// parts calls other for each part of a message that is not text: an object in a list "content" or "parts" whose type is
-// not readable. It does not look into these. visit is called for every other string, names of members included.
+// opaque are members that hold files in messages without types.
+var opaque = map[string]bool{"inlineData": true, "inline_data": true, "fileData": true, "file_data": true}
+
+// parts calls other for each part of a message that is not text: an object in a list of parts whose type is not
+// readable, a sound or a file. It does not look into these. visit is called for every other string, names of members
+// included.
 func parts(v exact.Value, inContent bool, other func(kind string), visit func(s string)) {
 	switch v.Kind() {
 	case exact.String:
@@ -24,7 +28,11 @@ func parts(v exact.Value, inContent bool, other func(kind string), visit func(s 
 		}
 		for name, m := range v.Members() {
 			visit(name)
-			parts(m, name == "content" || name == "parts" || name == "output", other, visit)
+			if opaque[name] || name == "audio" && m.Get("data").Exists() {
+				other(name)
+				continue
+			}
+			parts(m, name == "content" || name == "parts" || name == "output" || name == "images", other, visit)
 		}
 	}
 }

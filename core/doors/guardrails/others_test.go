@@ -50,13 +50,22 @@ func TestPortkeyShapes(t *testing.T) {
 		{"an image", before(`{"messages":[{"content":[{"type":"image_url","image_url":{"url":"data:,"}}]}]}`),
 			no + `"UNSCANNABLE","explanation":"Yett refused this: no scanner can look at a part of type image_url ` +
 				`(doors.portkey.unscanned) (UNSCANNABLE)."}}`},
+		{"a stream", before(`{"stream":true,"messages":[]}`), no + `"STREAM","explanation":"Yett refused this: Portkey asks ` +
+			`about a streamed answer when the client has it: ask without stream (doors.portkey.streams) (STREAM)."}}`},
+		{"no stream", before(`{"stream":false,"messages":[]}`), yes},
+		{"sound", after(`{"choices":[{"message":{"audio":{"data":"QQ=="}}}]}`), no + `"UNSCANNABLE","explanation":"Yett ` +
+			`refused this: no scanner can look at a part of type audio (doors.portkey.unscanned) (UNSCANNABLE)."}}`},
+		{"a file of Gemini", before(`{"contents":[{"parts":[{"inlineData":{"data":"QQ=="}}]}]}`), no + `"UNSCANNABLE",` +
+			`"explanation":"Yett refused this: no scanner can look at a part of type inlineData (doors.portkey.unscanned) ` +
+			`(UNSCANNABLE)."}}`},
 		{"another event", hook("afterHook", "response", `{}`), no + `"invalid_field","explanation":"Yett could not decide, so ` +
 			`this is refused: eventType must be beforeRequestHook or afterRequestHook (invalid_field)."}}`},
 		{"no JSON to look at", after(`null`), no + `"invalid_field","explanation":"Yett could not decide, so this is refused: ` +
 			`response.json must be an object, not null (invalid_field)."}}`},
 	})
-	r = open(t, nil, "doors.portkey.redacted=pass")
+	r = open(t, nil, "doors.portkey.redacted=pass", "doors.portkey.streams=pass")
 	shapes(t, r, portkey, [][3]string{
+		{"a stream", before(`{"stream":true,"messages":[]}`), yes},
 		{"redacted", before(`{"messages":[{"content":"S3CR3T"}],"n":1.0}`), `{"verdict":true,"data":{"reason_code":` +
 			`"OUTPUT_SECRET","explanation":"The text was redacted."},"transformedData":{"request":{"json":{"messages":` +
 			`[{"content":"[hidden]"}],"n":1.0}}}}`},

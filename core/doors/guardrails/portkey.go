@@ -44,6 +44,12 @@ func (d *portkey) decide(a *asked, member string, value exact.Value) ([]byte, er
 	if err := a.unscannable(others.kinds); err != nil {
 		return nil, err
 	}
+	if member == "request" && d.door.set.Config.Portkey.Streams != "pass" {
+		if stream := value.Get("stream"); stream.Exists() && stream.Kind() != exact.Null && stream.Raw() != "false" {
+			return nil, &denied{code: "STREAM", why: "Portkey asks about a streamed answer when the client has it: ask " +
+				"without stream (doors.portkey.streams)"}
+		}
+	}
 	var calls []call
 	if member == "response" {
 		var err error

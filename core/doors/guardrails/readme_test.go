@@ -27,7 +27,7 @@ func TestConfigurationsInTheREADME(t *testing.T) {
 			"streaming_transform_mode: incremental_diff", "default_on: true"},
 		"portkey":      {`"deny": true`, `"async": false`, `"failOnError": true`, portkey},
 		"agentgateway": {agRequest, agAnswer, "failClosed"},
-		"kong":         {"/v1/scan_output", "guarding_mode: BOTH"},
+		"kong":         {"/v1/scan_output", "guarding_mode: BOTH", "stop_on_error: true"},
 	}
 	ours := 0
 	for _, m := range block.FindAllStringSubmatch(string(text), -1) {
