@@ -190,15 +190,17 @@ func behindADoor(t *testing.T, name string, more ...string) (s *server, door, up
 // leaked is a secret that the model says in the place of LEAK, and that the scanners of `yett dev` find.
 func leaked() string { return "gh" + "p_" + "R7kQ2mX9vB4nL8sT1wZ6cF3hJ5pD0yG2aKeU" }
 
-// TestLiteLLM: an unmodified LiteLLM proxy, configured as the README says, in front of a model.
-func TestLiteLLM(t *testing.T) {
-	program := os.Getenv("YETT_LITELLM")
-	if program == "" {
-		t.Skip("YETT_LITELLM is not set: it names the program litellm of an environment with litellm[proxy]")
-	}
-	s, door, upstream, m := behindADoor(t, "litellm")
+// liteLLM starts an unmodified LiteLLM proxy, configured as the README says but for what change does, in front of a
+// gateway and a model. ask sends a list of messages.
+func liteLLM(t *testing.T, program string, change *strings.Replacer, more ...string) (s *server, m *model,
+	ask func(stream bool, messages string) string) {
+	t.Helper()
+	s, door, upstream, m := behindADoor(t, "litellm", more...)
 	conf := strings.NewReplacer("http://127.0.0.1:8423", "http://"+door, "http://127.0.0.1:9000", upstream).
 		Replace(blockOf(t, "litellm"))
+	if change != nil {
+		conf = change.Replace(conf)
+	}
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
@@ -207,18 +209,27 @@ func TestLiteLLM(t *testing.T) {
 	host, port, _ := strings.Cut(proxy, ":")
 	master := "sk-" + rand.Text()
 	launch(t, "http://"+proxy+"/health/liveliness", []string{"YETT_API_KEY=" + s.Keys.Agent, "UPSTREAM_KEY=none",
-		"LITELLM_LOCAL_MODEL_COST_MAP=True",
-		"LITELLM_MASTER_KEY=" + master}, program, "--config", file, "--host", host, "--port", port)
-	bearer := http.Header{"Authorization": {"Bearer " + master}}
-	ask := func(stream bool, text, more string) string {
-		t.Helper()
-		raw, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return chat(t, "http://"+proxy+"/v1/chat/completions", fmt.Sprintf(
-			`{"model":"chat","stream":%t,"messages":[{"role":"user","content":%s}]%s}`, stream, raw, more), bearer)
+		"LITELLM_LOCAL_MODEL_COST_MAP=True", "LITELLM_MASTER_KEY=" + master},
+		program, "--config", file, "--host", host, "--port", port)
+	return s, m, func(stream bool, messages string) string {
+		return chat(t, "http://"+proxy+"/v1/chat/completions", fmt.Sprintf(`{"model":"chat","stream":%t,"messages":%s}`,
+			stream, messages), http.Header{"Authorization": {"Bearer " + master}})
 	}
+}
+
+// liteLLMProgram is the program of the environment, without which the test is skipped.
+func liteLLMProgram(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("YETT_LITELLM")
+	if program == "" {
+		t.Skip("YETT_LITELLM is not set: it names the program litellm of an environment with litellm[proxy]")
+	}
+	return program
+}
+
+// TestLiteLLM: an unmodified LiteLLM proxy, configured as the README says, in front of a model.
+func TestLiteLLM(t *testing.T) {
+	s, m, ask := liteLLM(t, liteLLMProgram(t), nil)
 	for _, c := range []struct {
 		name, text string
 		stream     bool
@@ -239,7 +250,7 @@ func TestLiteLLM(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m.heard()
-			answer := ask(c.stream, c.text, "")
+			answer := ask(c.stream, fmt.Sprintf(`[{"role":"user","content":%q}]`, c.text))
 			asked := m.heard()
 			if !strings.HasPrefix(answer, c.status) || !strings.Contains(answer+said(answer), c.has) {
 				t.Errorf("the answer: %s", answer)
@@ -253,20 +264,58 @@ func TestLiteLLM(t *testing.T) {
 		})
 	}
 	// What LiteLLM does with calls in a stream: it asks when the client has them.
-	if answer := ask(true, `call unknown_tool {"path":"a"}`, ""); !strings.Contains(answer, "Yett refused this") {
+	if answer := ask(true, `[{"role":"user","content":"call unknown_tool {}"}]`); !strings.Contains(answer, "Yett refused this") {
 		t.Errorf("the stream does not end with a refusal: %s", answer)
 	}
 	m.heard()
-	image := `{"model":"chat","messages":[{"role":"user","content":[{"type":"text","text":"say a"},` +
-		`{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}]}]}`
-	answer := chat(t, "http://"+proxy+"/v1/chat/completions", image, bearer)
+	answer := ask(false, `[{"role":"user","content":[{"type":"text","text":"say a"},{"type":"image_url","image_url":`+
+		`{"url":"data:image/png;base64,QQ=="}}]}]`)
 	if asked := m.heard(); !strings.HasPrefix(answer, "400") || asked != "" {
 		t.Errorf("an image: %s, asked %q", answer, asked)
 	}
 	s.kill()
 	for _, stream := range []bool{false, true} {
-		if answer := ask(stream, "say hello", ""); strings.HasPrefix(answer, "200") || m.heard() != "" {
+		if answer := ask(stream, `[{"role":"user","content":"say hello"}]`); strings.HasPrefix(answer, "200") || m.heard() != "" {
 			t.Errorf("without Yett: %s", answer)
 		}
+	}
+}
+
+// With a number of characters to hold back, a stream comes in pieces, and what is found in it is still redacted.
+func TestLiteLLMHoldsBack(t *testing.T) {
+	_, _, ask := liteLLM(t, liteLLMProgram(t), strings.NewReplacer("streaming_end_of_stream_only: true", ""),
+		"YETT__DOORS__LITELLM__STREAM_HOLDBACK=100")
+	answer := ask(true, `[{"role":"user","content":"say `+strings.Repeat("word ", 60)+"token LEAK "+
+		strings.Repeat("more ", 60)+`"}]`)
+	if pieces := strings.Count(answer, `"content":"`); pieces < 3 || strings.Contains(said(answer), leaked()) ||
+		!strings.Contains(said(answer), "word token [") || !strings.HasSuffix(strings.TrimSpace(said(answer)), "more") {
+		t.Errorf("%d pieces: %s", pieces, answer)
+	}
+}
+
+// OpenAI's own client reads the answers of the moderation door, and raises an error where the door cannot answer.
+func TestOpenAIClientOfModerations(t *testing.T) {
+	python := filepath.Join(filepath.Dir(liteLLMProgram(t)), "python")
+	s, door, _, _ := behindADoor(t, "moderations")
+	const script = `
+import os, openai
+c = openai.OpenAI(base_url=os.environ["DOOR"], max_retries=0)
+for r in c.moderations.create(input=["hello", os.environ["LEAKED"]]).results:
+    kind = "SECRET_GITHUB_PAT"
+    print(r.flagged, r.categories.violence, r.categories.model_extra.get(kind), r.category_scores.model_extra.get(kind, 0) > 0)
+for call in (lambda: c.moderations.create(input=[{"type": "image_url", "image_url": {"url": "data:,"}}]),
+             lambda: openai.OpenAI(base_url=os.environ["DOOR"], api_key="none").moderations.create(input="hello")):
+    try:
+        print("passed", call())
+    except openai.APIStatusError as e:
+        print(type(e).__name__, e.code)
+`
+	cmd := exec.Command(python, "-c", script)
+	cmd.Env = []string{"DOOR=http://" + door + "/v1", "OPENAI_API_KEY=" + s.Keys.Agent, "LEAKED=" + leaked()}
+	out, err := cmd.CombinedOutput()
+	const want = "False False None False\nTrue False True True\nBadRequestError invalid_field\n" +
+		"AuthenticationError unauthenticated\n"
+	if got := string(out); err != nil || got != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
 }
