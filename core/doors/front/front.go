@@ -197,16 +197,6 @@ func (f *Front) enter(w http.ResponseWriter, r *http.Request) {
 	f.mux.ServeHTTP(w, r)
 }
 
-// turnAway answers a request that is none of ours.
-func (f *Front) turnAway(w http.ResponseWriter, r *http.Request, why string) {
-	_, pattern := f.mux.Handler(r)
-	if route := f.routes[pattern]; route != nil && route.Always {
-		route.Refuse(w, &Request{Request: r}, sdk.Errf(sdk.CodeBadRequest, "%s", why))
-		return
-	}
-	http.Error(w, why, http.StatusForbidden)
-}
-
 // serve runs one route.
 func (f *Front) serve(route *Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {

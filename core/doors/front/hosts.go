@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/yett-dev/yett/sdk"
 )
 
 // loopbackNames are what a program on this machine calls it.
@@ -69,4 +71,14 @@ func localAddr(r *http.Request) (ip, port string) {
 		ip = "[" + ip + "]"
 	}
 	return ip, strconv.Itoa(int(ap.Port()))
+}
+
+// turnAway answers a request that is none of ours.
+func (f *Front) turnAway(w http.ResponseWriter, r *http.Request, why string) {
+	_, pattern := f.mux.Handler(r)
+	if route := f.routes[pattern]; route != nil && route.Always {
+		route.Refuse(w, &Request{Request: r}, sdk.Errf(sdk.CodeBadRequest, "%s", why))
+		return
+	}
+	http.Error(w, why, http.StatusForbidden)
 }
