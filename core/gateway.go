@@ -210,6 +210,9 @@ func (g *Gateway) build(ctx context.Context) error {
 // applied is told of each generation that a reload has put in force.
 func (g *Gateway) applied(gen *loaded.Generation) {
 	g.feeds.Apply(gen)
+	if g.mcp != nil {
+		g.mcp.ToolsChanged()
+	}
 	if g.opts.ConfigureLog != nil {
 		g.opts.ConfigureLog(gen.Config.Log.Least(), gen.Config.Log.JSON())
 	}

@@ -28,6 +28,8 @@ type rig struct {
 	key   string // of an agent
 	set   config.MCP
 
+	gateway *mcpd.Gateway // the last that was started
+
 	mu  sync.Mutex
 	got []received
 }
@@ -84,7 +86,8 @@ func (g *rig) another(name string) string {
 // serve starts a gateway on the rig's bench.
 func (g *rig) serve(m config.MCP) string {
 	t := g.t
-	gw, err := mcpd.New(mcpd.Settings{Config: m, Limits: g.bench.Limits, Asker: g.bench.Asker, Secret: make([]byte, 32),
+	var err error
+	g.gateway, err = mcpd.New(mcpd.Settings{Config: m, Limits: g.bench.Limits, Asker: g.bench.Asker, Secret: make([]byte, 32),
 		Random: func(p []byte) { _, _ = rand.Read(p) }, Now: g.bench.Now, May: g.bench.Service.May, Log: t.Logf,
 		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: startProgram,
 		Decision: func(id string) ([]byte, error) {
@@ -103,6 +106,7 @@ func (g *rig) serve(m config.MCP) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	gw := g.gateway
 	f := front.New(front.Settings{Name: "mcp", Keys: g.bench.Service, Limits: g.bench.Limits, HostKey: "mcp.hosts",
 		NewID: func() string { return "req_test" }, Log: t.Logf}, gw.Routes())
 	ended := make(chan error, 1)

@@ -53,6 +53,7 @@ type Gateway struct {
 	lim     exact.Limits
 	servers map[string]*server
 	pages   *pages
+	heard   listeners
 }
 
 // server is one configured MCP server.

@@ -85,6 +85,9 @@ func (x *exchange) answerOf(text string) {
 // relayEvents passes events on until the stream ends. The bytes of an event that is not changed are those that came.
 func (x *exchange) relayEvents(from events) {
 	x.out.begin()
+	if x.listens() {
+		defer x.hear()()
+	}
 	whole, resumable := false, false
 	for {
 		e, err := from.next()

@@ -2,14 +2,17 @@ package mcpd
 
 import (
 	"net/http"
+	"sync"
 	"time"
 )
 
 // clientWrite is how long a client may take to read what one write brings.
 const clientWrite = 30 * time.Second
 
-// sink is the answer to one request of a client: one message, or a stream of events. One goroutine writes.
+// sink is the answer to one request of a client: one message, or a stream of events. One goroutine writes; event may be
+// called by others too once the stream has begun.
 type sink struct {
+	mu        sync.Mutex // of event
 	w         http.ResponseWriter
 	rc        *http.ResponseController
 	streaming bool
@@ -41,6 +44,8 @@ func (s *sink) answer(status int, message string) {
 
 // event writes one event. It is false once the client has gone.
 func (s *sink) event(raw []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.gone {
 		return false
 	}
@@ -51,6 +56,13 @@ func (s *sink) event(raw []byte) bool {
 	}
 	s.flush()
 	return !s.gone
+}
+
+// end keeps others from writing to an answer that is over.
+func (s *sink) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
 }
 
 func (s *sink) deadline() {
