@@ -26,17 +26,16 @@ const (
 
 // MCP is the gateway that stands between MCP clients and MCP servers.
 type MCP struct {
-	Enabled     bool     `koanf:"enabled" default:"false" doc:"Whether MCP clients are served at all."`
-	Listen      string   `koanf:"listen" default:"127.0.0.1:8425" format:"addr" doc:"Address and port for MCP clients. Each server is at /mcp/NAME. Port 0 takes a free one. Off loopback only with tls."`
-	TLS         TLS      `koanf:"tls" doc:"Certificate of this listener. Without it the listener is in clear and must be on loopback."`
-	Hosts       []string `koanf:"hosts" empty:"ok" example:"[\"mcp.example.com\"]" doc:"Names under which clients reach the listener, beside its address. A request for another name, or from a page of another origin, is refused."`
-	ApprovalURL string   `koanf:"approval_url" format:"web" example:"https://yett.example.com/approvals/" doc:"Where people answer calls that wait, up to the id of the decision. The console's own address if not given."`
-	Wait        Duration `koanf:"wait" default:"45s" min:"0s" max:"10m" doc:"How long a call that waits for a person is held open for a client that cannot show a page. Clients give up after about a minute."`
-	Refusal     string   `koanf:"refusal" default:"result" enum:"result|error" doc:"How a denied call of a tool is answered: result, as a failed tool whose text the model reads, or error, as JSON-RPC error -32001."`
-	MaxResult   Size     `koanf:"max_result" default:"8MiB" min:"64KiB" max:"64MiB" doc:"Largest answer or event of a server. A larger one is not passed on."`
-	Images      string   `koanf:"images" default:"pass" enum:"pass|deny" doc:"Images in results: nothing can look into them. pass passes them on, deny withholds the result."`
-	Audio       string   `koanf:"audio" default:"pass" enum:"pass|deny" doc:"The same of sounds."`
-	Blobs       string   `koanf:"blobs" default:"scan" enum:"pass|deny|scan" doc:"Binary resources. scan reads one that is text in truth as text, and withholds the result if anything is found there; others pass."`
+	Enabled   bool     `koanf:"enabled" default:"false" doc:"Whether MCP clients are served at all."`
+	Listen    string   `koanf:"listen" default:"127.0.0.1:8425" format:"addr" doc:"Address and port for MCP clients. Each server is at /mcp/NAME. Port 0 takes a free one. Off loopback only with tls."`
+	TLS       TLS      `koanf:"tls" doc:"Certificate of this listener. Without it the listener is in clear and must be on loopback."`
+	Hosts     []string `koanf:"hosts" empty:"ok" example:"[\"mcp.example.com\"]" doc:"Names under which clients reach the listener, beside its address. A request for another name, or from a page of another origin, is refused."`
+	Wait      Duration `koanf:"wait" default:"45s" min:"0s" max:"10m" doc:"How long a call that waits for a person is held open for a client that cannot show a page. Clients give up after about a minute."`
+	Refusal   string   `koanf:"refusal" default:"result" enum:"result|error" doc:"How a denied call of a tool is answered: result, as a failed tool whose text the model reads, or error, as JSON-RPC error -32001."`
+	MaxResult Size     `koanf:"max_result" default:"8MiB" min:"64KiB" max:"64MiB" doc:"Largest answer or event of a server. A larger one is not passed on."`
+	Images    string   `koanf:"images" default:"pass" enum:"pass|deny" doc:"Images in results: nothing can look into them. pass passes them on, deny withholds the result."`
+	Audio     string   `koanf:"audio" default:"pass" enum:"pass|deny" doc:"The same of sounds."`
+	Blobs     string   `koanf:"blobs" default:"scan" enum:"pass|deny|scan" doc:"Binary resources. scan reads one that is text in truth as text, and withholds the result if anything is found there; others pass."`
 
 	Servers map[string]MCPServer `koanf:"servers" doc:"MCP servers by name. Their tools are mcp.NAME/TOOL in rules."`
 }
@@ -69,9 +68,6 @@ type MCPServer struct {
 	Tools   []string             `koanf:"tools" empty:"ok" example:"[\"search_*\"]" doc:"Patterns of the tools that clients may see and call. All if not given; rules decide in any case."`
 	Timeout Duration             `koanf:"timeout" default:"10m" min:"1s" max:"24h" doc:"How long one request may take."`
 }
-
-// Forms are those of the texts here.
-func (MCP) Forms() map[string]strict.Form { return webForm }
 
 // Forms are those of the texts here.
 func (MCPServer) Forms() map[string]strict.Form { return webForm }

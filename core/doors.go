@@ -53,7 +53,7 @@ func (g *Gateway) listenDoors(context.Context) error {
 		f := front.New(front.Settings{Name: "doors", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Names(),
 			HostKey: "doors.hosts", TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn},
 			doors.Routes(doors.Settings{Config: c, Limits: g.cfg.Limits, Asker: asker, Now: time.Now, Random: random,
-				Log: g.warn, Console: g.ConsoleURL}))
+				Log: g.warn, Console: g.consoleLink}))
 		g.addDoor("doors", ln, f)
 	}
 	if c.GRPC() {
@@ -62,7 +62,7 @@ func (g *Gateway) listenDoors(context.Context) error {
 			return listenError("doors.grpc_listen: ", err)
 		}
 		s := mesh.New(mesh.Settings{Config: c, Keys: g.service, Limits: g.cfg.Limits, Asker: asker, TLS: tlsSet,
-			Console: g.ConsoleURL, NewID: newName("req_"), Log: g.warn})
+			Console: g.consoleLink, NewID: newName("req_"), Log: g.warn})
 		g.doors = append(g.doors, door{name: meshDoor, ln: ln, serve: func() error { return s.Serve(ln) }, close: s.Close})
 	}
 	return nil

@@ -143,6 +143,14 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 // ConsoleURL is the address of the console, "" when it is off.
 func (g *Gateway) ConsoleURL() string { return g.consoleURL }
 
+// consoleLink is what links to the console begin with, "" when there is none.
+func (g *Gateway) consoleLink() string {
+	if u := g.cfg.Console.URL; u != "" && g.consoleURL != "" {
+		return strings.TrimSuffix(u, "/")
+	}
+	return g.consoleURL
+}
+
 // FirstOperatorLink is the one-time link with which the first operator signs up; "" when the console is off or there is
 // an operator already.
 func (g *Gateway) FirstOperatorLink() string {

@@ -39,7 +39,7 @@ func (g *Gateway) listenMCP(context.Context) error {
 	}
 	ask := g.asker(2 * int64(c.MaxResult)) // one that passes the limit of a result can be scanned
 	if g.mcp, err = mcpd.New(mcpd.Settings{Config: c, Limits: g.cfg.Limits, Asker: ask, Secret: secret,
-		Random: random, Now: time.Now, Console: g.ConsoleURL, Log: g.warn, Start: g.startMCP, May: g.service.May,
+		Random: random, Now: time.Now, Console: g.consoleLink, Log: g.warn, Start: g.startMCP, May: g.service.May,
 		Valid: config.FitsSchema, Version: g.opts.Version, Decision: g.decision}); err != nil {
 		return err
 	}

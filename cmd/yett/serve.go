@@ -63,6 +63,9 @@ func serveCommand() *cobra.Command {
 					if g.DoorURL() != "" {
 						log.Info("doors: " + g.DoorURL())
 					}
+					if g.MCPURL() != "" {
+						log.Info("MCP gateway: " + g.MCPURL() + "/mcp/NAME")
+					}
 					if link := g.FirstOperatorLink(); link != "" {
 						log.Warn("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: " +
 							link)

@@ -34,14 +34,10 @@ func (x *exchange) wait(d *ask.Decision) {
 
 // approvalURL is the page on which people answer a call. It has no token: who opens it must be signed in.
 func (g *Gateway) approvalURL(decision string) string {
-	base := g.set.Config.ApprovalURL
-	if base == "" {
-		if base = g.set.Console(); base == "" {
-			return ""
-		}
-		base += "/approvals/"
+	if base := g.set.Console(); base != "" {
+		return base + "/approvals/" + decision
 	}
-	return base + decision
+	return ""
 }
 
 // waitingText is what a person or a model reads of a call that waits.
