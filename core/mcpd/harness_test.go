@@ -88,7 +88,8 @@ func (g *rig) serve(m config.MCP) string {
 	t := g.t
 	var err error
 	g.gateway, err = mcpd.New(mcpd.Settings{Config: m, Limits: g.bench.Limits, Asker: g.bench.Asker,
-		Secret: make([]byte, 32), Random: func(p []byte) { _, _ = rand.Read(p) }, Now: g.bench.Now, May: g.bench.Service.May, Log: t.Logf,
+		Secret: make([]byte, 32), Random: func(p []byte) { _, _ = rand.Read(p) },
+		Now: g.bench.Now, May: g.bench.Service.May, Log: t.Logf,
 		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: startProgram,
 		Decision: func(id string) ([]byte, error) {
 			var out []byte
