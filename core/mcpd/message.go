@@ -61,9 +61,18 @@ func (f *fault) Error() string { return f.msg }
 
 func invalid(msg string) *fault { return &fault{code: codeInvalid, msg: msg, status: 400} }
 
-// parse reads one message strictly. Members that are there twice are refused: programs differ on which one counts.
-// Batches are refused, as MCP does since 2025-06-18.
+// parse reads one message of a client strictly. Members that are there twice are refused: programs differ on which one
+// counts. Batches are refused, as MCP does since 2025-06-18.
 func parse(raw string, lim exact.Limits) (*message, *fault) {
+	m, f := read(raw, lim)
+	if f == nil {
+		f = ambiguous(m)
+	}
+	return m, f
+}
+
+// read reads one message of either side.
+func read(raw string, lim exact.Limits) (*message, *fault) {
 	m := &message{raw: raw, doc: new(exact.Doc)}
 	if err := m.doc.Parse(raw, lim); err != nil {
 		return nil, &fault{code: codeParse, msg: err.Error(), status: 400}
@@ -71,6 +80,9 @@ func parse(raw string, lim exact.Limits) (*message, *fault) {
 	root := m.doc.Root()
 	if root.Kind() != exact.Object {
 		return nil, invalid("a message must be one JSON object; batches are no part of MCP any more")
+	}
+	if name := alike(root, envelope); name != "" {
+		return nil, unlike(name)
 	}
 	if root.Get("jsonrpc").Str() != "2.0" {
 		return nil, invalid(`the member jsonrpc must be "2.0"`)
@@ -113,7 +125,7 @@ func parse(raw string, lim exact.Limits) (*message, *fault) {
 // parseAnswer reads one message of a server. Tools show what they find, so NUL characters and halves of surrogate pairs
 // are no reason to refuse it: they are read as signs that stand for them, and stay in the bytes.
 func parseAnswer(raw string, lim exact.Limits) (*message, *fault) {
-	m, f := parse(tame(raw), lim)
+	m, f := read(tame(raw), lim)
 	if f == nil {
 		m.raw = raw
 	}

@@ -43,7 +43,7 @@ func (g *Gateway) ownRoutes() []front.Route {
 
 // own answers one message to the own server.
 func (g *Gateway) own(w http.ResponseWriter, r *front.Request) {
-	m, f := parse(string(r.Body), g.lim)
+	m, f := g.received(r)
 	if f != nil {
 		writeJSON(w, f.status, failure("", f))
 		return

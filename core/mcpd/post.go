@@ -3,8 +3,10 @@ package mcpd
 import (
 	"context"
 	"errors"
+	"mime"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/yett-dev/yett/core/doors/ask"
 	"github.com/yett-dev/yett/core/doors/front"
@@ -40,7 +42,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *front.Request) {
 			msg: "no MCP server of this name is configured"}))
 		return
 	}
-	m, f := parse(string(r.Body), g.lim)
+	m, f := g.received(r)
 	if f != nil {
 		writeJSON(w, f.status, failure("", f))
 		return
@@ -59,6 +61,20 @@ func (g *Gateway) post(w http.ResponseWriter, r *front.Request) {
 		x.request()
 	}
 }
+
+// received reads the message of a request. In another coding than UTF-8 a server would read another one.
+func (g *Gateway) received(r *front.Request) (*message, *fault) {
+	media, how, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != mediaJSON || len(r.Header.Values("Content-Type")) != 1 ||
+		how["charset"] != "" && !strings.EqualFold(how["charset"], "utf-8") {
+		return nil, &fault{code: codeInvalid, status: http.StatusUnsupportedMediaType,
+			msg: "Content-Type must be application/json, in UTF-8"}
+	}
+	return parse(string(r.Body), g.lim)
+}
+
+// mediaJSON is how a message is sent to a server, whatever its client wrote.
+const mediaJSON = "application/json"
 
 // fail answers a request with an error.
 func (x *exchange) fail(f *fault) {

@@ -48,7 +48,7 @@ type incoming struct {
 }
 
 // sentHeaders are those of a client that a server gets. No other is: not Authorization, no cookie.
-var sentHeaders = []string{"Content-Type", "Accept", "Last-Event-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
+var sentHeaders = []string{"Accept", "Last-Event-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
 	"Traceparent", "Tracestate"}
 
 // paramHeaders begin the headers that repeat arguments.
@@ -142,6 +142,9 @@ func (r *remote) exchange(ctx context.Context, o *outgoing) (*incoming, error) {
 	for name, v := range r.extra {
 		req.Header.Set(name, v)
 	}
+	if o.body != "" {
+		req.Header.Set("Content-Type", mediaJSON)
+	}
 	if o.session != "" {
 		req.Header.Set("Mcp-Session-Id", o.session)
 	}
@@ -179,7 +182,7 @@ func (r *remote) read(resp *http.Response) (*incoming, error) {
 	case err == nil && media == "text/event-stream" && resp.StatusCode == http.StatusOK:
 		in.events = newReader(resp.Body, r.most)
 		return in, nil
-	case err == nil && media == "application/json":
+	case err == nil && media == mediaJSON:
 		whole, err := io.ReadAll(io.LimitReader(resp.Body, r.most+1))
 		if err != nil {
 			return fail(fmt.Errorf("the server's answer ended early: %w", err))
