@@ -1,9 +1,14 @@
 package mcpd_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/testkit/doortest"
 )
 
 // Programs that read members without regard to case, as Go's encoding/json does, must not find another request in the
@@ -45,5 +50,65 @@ func TestCharset(t *testing.T) {
 		if sent := g.requests(); len(sent) != 1 || sent[0].header.Get("Content-Type") != "application/json" {
 			t.Errorf("%q: the server got %+v", kind, sent)
 		}
+	}
+}
+
+// What a client's reader of events takes for a message was scanned, however it finds the ends of lines.
+func TestHiddenEvents(t *testing.T) {
+	const hidden = `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":"S3CR3T"}}` + "\n\n"
+	const last = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n\n"
+	for name, events := range map[string]string{
+		"byte order mark":                     "\ufeff" + hidden,
+		"carriage return where a buffer ends": ":" + strings.Repeat("x", 32<<10-2) + "\r" + hidden,
+		"line separator in a comment":         ": \u2028" + hidden,
+		"next line in a comment":              ": \u0085" + hidden,
+		"line separator in an unknown field":  "x: \u2028" + hidden,
+		"line separator in a type":            "event: \u2028" + hidden,
+		"line separator in an id":             "id: \u2028" + hidden,
+		"form feed in a comment":              ": \f" + hidden,
+		"comment":                             ": S3CR3T\n\n",
+		"type":                                "event: S3CR3T\n\n",
+	} {
+		g := newRig(t, withSessions(events+last))
+		id := g.initialize(`{}`)
+		_, _, got := g.send(call(1, "read", `{}`), "Mcp-Session-Id", id)
+		if strings.Contains(got, doortest.Secret) {
+			t.Errorf("%s: %.200q", name, got)
+		}
+	}
+	g := newRig(t, withSessions(`data: {"jsonrpc":"2.0","id":1,"result":{"content":[],"a":"x`+"\u2028\u0085\u2029"+
+		`y"}}`+"\n\n"))
+	id := g.initialize(`{}`)
+	if _, _, got := g.send(call(1, "read", `{}`), "Mcp-Session-Id", id); !strings.Contains(got,
+		`"a":"x\u2028\u0085\u2029y"`) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A message of several lines stays one event where the gateway answers on a stream of its own.
+func TestLinesOnOurStream(t *testing.T) {
+	g := newRig(t, func(w http.ResponseWriter, r received) {
+		if strings.Contains(r.body, `"initialize"`) {
+			withSessions("")(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, "{\n  \"jsonrpc\": \"2.0\",\r\n \r \"id\": %s,\n\n \"result\": {\"content\": []}\n}\n", idOf(r.body))
+	})
+	id := g.initialize(`{"elicitation":{"url":{}}}`)
+	go func() {
+		for g.bench.AnswerPending(true) == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	_, _, got := g.send(call(1, "defer", `{}`), "Mcp-Session-Id", id)
+	_, got, _ = strings.Cut(got, "\n\n") // what shows the page
+	data := ""
+	for line := range strings.Lines(got[:strings.Index(got, "\n\n")+1]) {
+		part, _ := strings.CutPrefix(line, "data: ")
+		data += part
+	}
+	if data = strings.TrimPrefix(data, "event: message\n"); !json.Valid([]byte(data)) || !strings.Contains(data, "content") {
+		t.Errorf("%q", got)
 	}
 }

@@ -108,7 +108,7 @@ func (x *exchange) relayEvents(from events) {
 			if text == "" {
 				continue // logged or answered where it was dropped
 			}
-			if text != e.data {
+			if text = escaped(text); text != e.data {
 				out = e.withData(text)
 			}
 			whole = whole || answer

@@ -35,7 +35,7 @@ func (s *sink) begin() {
 // answer ends the exchange with one message: as the body, or as the last event of a stream that has begun.
 func (s *sink) answer(status int, message string) {
 	if s.streaming {
-		s.event(eventOf(message))
+		s.event(eventOf(escaped(message)))
 		return
 	}
 	s.deadline()
