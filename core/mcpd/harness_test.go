@@ -32,6 +32,7 @@ type rig struct {
 
 	mu  sync.Mutex
 	got []received
+	say []string // the log
 }
 
 // received is one request as the server got it.
@@ -89,7 +90,7 @@ func (g *rig) serve(m config.MCP) string {
 	var err error
 	g.gateway, err = mcpd.New(mcpd.Settings{Config: m, Limits: g.bench.Limits, Asker: g.bench.Asker,
 		Secret: make([]byte, 32), Random: func(p []byte) { _, _ = rand.Read(p) },
-		Now: g.bench.Now, May: g.bench.Service.May, Log: t.Logf,
+		Now: g.bench.Now, May: g.bench.Service.May, Log: g.log,
 		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: startProgram,
 		Decision: func(id string) ([]byte, error) {
 			var out []byte
@@ -121,6 +122,19 @@ func (g *rig) serve(m config.MCP) string {
 		gw.Close()
 	})
 	return "http://" + ln.Addr().String()
+}
+
+func (g *rig) log(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.say = append(g.say, fmt.Sprintf(format, args...))
+}
+
+// logged is what the gateway has logged.
+func (g *rig) logged() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return strings.Join(g.say, "\n")
 }
 
 // requests are what the server got since the last call.

@@ -112,3 +112,39 @@ func TestLinesOnOurStream(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Every string of a message is scanned, not only those in the members that MCP names.
+func TestScannedBeside(t *testing.T) {
+	for name, message := range map[string]string{
+		"answer":               `{"jsonrpc":"2.0","id":1,"result":{},"x":{"y":"S3CR3T"}}`,
+		"name":                 `{"jsonrpc":"2.0","id":1,"result":{},"S3CR3T":1}`,
+		"result and Result":    `{"jsonrpc":"2.0","id":1,"result":{},"Result":{"content":"S3CR3T"}}`,
+		"error":                `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m"},"x":"S3CR3T"}`,
+		"notification":         `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1},"x":"S3CR3T"}`,
+		"its method":           `{"jsonrpc":"2.0","method":"notifications/S3CR3T"}`,
+		"no method of MCP":     `{"jsonrpc":"2.0","method":"S3CR3T"}`,
+		"request":              `{"jsonrpc":"2.0","id":7,"method":"ping","x":"S3CR3T"}`,
+		"its id":               `{"jsonrpc":"2.0","id":"S3CR3T","method":"ping"}`,
+		"its params":           `{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"S3CR3T"}}`,
+		"progress token":       `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"S3CR3T"}}`,
+		"id of a cancellation": `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"S3CR3T"}}`,
+	} {
+		g := newRig(t, withSessions("data: "+message+"\n\n"))
+		id := g.initialize(`{}`)
+		_, _, got := g.send(call(1, "read", `{}`), "Mcp-Session-Id", id)
+		if strings.Contains(got, doortest.Secret) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// The log gets no text of a server.
+func TestLogOfServersTexts(t *testing.T) {
+	const said = `{"jsonrpc":"2.0","id":7,"method":"S3CR3T"}`
+	g := newRig(t, withSessions("data: "+said+"\n\ndata: "+strings.Replace(said, `"id":7,`, "", 1)+"\n\n"))
+	id := g.initialize(`{}`)
+	g.send(call(1, "read", `{}`), "Mcp-Session-Id", id)
+	if got := g.logged(); !strings.Contains(got, "not passed on") || strings.Contains(got, doortest.Secret) {
+		t.Error(got)
+	}
+}

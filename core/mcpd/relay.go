@@ -146,6 +146,13 @@ func (x *exchange) scrub(raw string) (text string, answer bool, err error) {
 			x.g.set.Log("%s: dropped an answer to another request", x.srv.name)
 			return "", false, nil
 		}
+		if !x.besidePasses(ctx, m) {
+			id := m.id.Raw()
+			if !x.knows(m, "id", m.id) {
+				id = "null"
+			}
+			return x.withheldAnswer(id, "The answer holds what may not be passed on", nil), true, nil
+		}
 		return x.scrubAnswer(ctx, m), true, nil
 	case notification:
 		return x.scrubNotification(ctx, m), false, nil
@@ -159,16 +166,19 @@ func (x *exchange) scrubRequest(ctx context.Context, m *message) string {
 	if strings.HasPrefix(m.id.Str(), pagePrefix) {
 		row, known = method{}, false // its answer would be taken for that to one of ours
 	}
-	if known && row.how == passed {
-		return m.raw
-	}
 	why := &fault{code: codeNoMethod, msg: unknownMethod}
 	if known {
-		if why = x.mayAsk(ctx, m); why == nil {
+		why = nil
+		if row.how == asked {
+			why = x.mayAsk(ctx, m)
+		}
+		if why == nil && x.besidePasses(ctx, m) {
 			text, v := x.scan(ctx, x.askedTool(m), m, m.params)
 			if v == passedOn {
 				return text
 			}
+		}
+		if why == nil {
 			why = &fault{code: codeDenied, msg: "the request holds what may not be passed on"}
 		}
 	}
@@ -198,7 +208,7 @@ func (x *exchange) mayAsk(ctx context.Context, m *message) *fault {
 
 // answerServer tells a server of the older era that its request was not passed on.
 func (x *exchange) answerServer(ctx context.Context, m *message, why *fault) {
-	x.g.set.Log("%s: a request of the server (%s) was not passed on: %s", x.srv.name, m.method, why.msg)
+	x.g.set.Log("%s: a request of the server was not passed on: %s", x.srv.name, why.msg)
 	in, err := x.srv.up.send(ctx, &outgoing{method: http.MethodPost, body: failure(m.id.Raw(), why), msg: m,
 		header: x.r.Header, session: x.upstreamSession(), key: x.r.Caller.Key.ID, modern: x.c.modern})
 	if err != nil {
@@ -209,12 +219,15 @@ func (x *exchange) answerServer(ctx context.Context, m *message, why *fault) {
 
 // scrubNotification scans what a server says by the way. What may not be passed on is left out.
 func (x *exchange) scrubNotification(ctx context.Context, m *message) string {
-	if !x.speaks(m) {
-		return m.raw
+	text, v := m.raw, withheld
+	if x.besidePasses(ctx, m) {
+		v = passedOn
 	}
-	text, v := x.scan(ctx, x.askedTool(m), m, m.params)
+	if v == passedOn && x.speaks(m) {
+		text, v = x.scan(ctx, x.askedTool(m), m, m.params)
+	}
 	if v == withheld {
-		x.g.set.Log("%s: a notification (%s) was withheld", x.srv.name, m.method)
+		x.g.set.Log("%s: a notification was withheld", x.srv.name)
 		return ""
 	}
 	return text
@@ -229,7 +242,7 @@ func (x *exchange) speaks(m *message) bool {
 				return true
 			}
 		case "progressToken", "requestId":
-			if v.Kind() == exact.String && len(v.Str()) > 64 {
+			if v.Kind() != exact.Number && !x.named(name, v) {
 				return true
 			}
 		default:
@@ -237,6 +250,18 @@ func (x *exchange) speaks(m *message) bool {
 		}
 	}
 	return false
+}
+
+// named reports whether a value is the name that the client has given to its request or to its progress.
+func (x *exchange) named(name string, v exact.Value) bool {
+	if x.msg == nil {
+		return false
+	}
+	own := x.msg.id
+	if name == "progressToken" {
+		own = x.msg.params.Get("_meta").Get("progressToken")
+	}
+	return sameID(v, own)
 }
 
 func hexOf(b []byte) string {

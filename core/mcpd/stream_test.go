@@ -70,7 +70,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// The data of events that are not changed keep their bytes. Comments become empty, and fields that are none are left out.
+// Data that are not changed keep their bytes. Comments become empty, and fields that are none are left out.
 func TestEvents(t *testing.T) {
 	const before = ": hello\n\nid: 7\nretry: 10\nevent: message\n" +
 		"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":" +
@@ -82,8 +82,8 @@ func TestEvents(t *testing.T) {
 		"data: {\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n\n"+last))
 	id := g.initialize(`{}`)
 	_, _, got := g.send(call(1, "read", `{}`), "Mcp-Session-Id", id)
-	want := strings.Replace(before, ": hello", ":", 1) + "id: 8\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"," +
-		"\"params\":{\"data\":\"[hidden]\"}}\n\n" + last
+	want := strings.Replace(before, ": hello", ":", 1) + "id: 8\ndata: {\"jsonrpc\":\"2.0\"," +
+		"\"method\":\"notifications/message\",\"params\":{\"data\":\"[hidden]\"}}\n\n" + last
 	if got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
