@@ -36,7 +36,7 @@ func TestToolsChanged(t *testing.T) {
 	a, b := bufio.NewReader(older.Body), bufio.NewReader(newer.Body)
 	event(t, a)
 	event(t, b)
-	g.gateway.ToolsChanged()
+	g.gw.ToolsChanged()
 	if got := event(t, a); !strings.Contains(got, `"method":"notifications/tools/list_changed"`) {
 		t.Error(got)
 	}

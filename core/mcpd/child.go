@@ -4,54 +4,52 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // child is one process that speaks MCP on its standard input and output. Safe for concurrent use.
 type child struct {
-	l    *local
-	key  string // whose it is
-	proc Process
+	l      *local
+	name   string // under which it is found
+	key    string // whose it is
+	shared bool   // by several clients of the key, so that ids and progress tokens are replaced
+	proc   Process
 
 	writing chan struct{} // holds a token: who has it writes
 	mu      sync.Mutex
-	asked   map[string]*asking // requests without an answer, by the id that the process knows
-	order   []*asking          // the same, oldest first
-	side    *asking            // the stream for what belongs to no request; nil: not open
-	kept    []string           // for it, until it opens
-	next    uint64             // number of the next request whose id is replaced
+	asked   map[string]*asking  // requests without an answer, by the id that the process knows
+	order   []*asking           // the same, oldest first
+	late    map[string]struct{} // ids of requests that were given up, whose answers may still come
+	swaps   bool                // every id is replaced
+	side    *asking             // the stream for what belongs to no request; nil: not open
+	kept    []string            // for it, until it opens
+	keptLen int                 // bytes in kept
+	next    uint64              // number of the next value that stands in for a client's
 	used    time.Time
 	dead    bool
 	gone    chan struct{} // closed with dead
 }
 
-// asking is one request, or the stream beside all, as events.
-type asking struct {
-	c        *child
-	ctx      context.Context
-	id       string // as the process knows it
-	original string // the id as the client sent it; "" if it was not replaced
-	token    string // the progress token of the request
-	in       chan said
-	first    *event
-	last     bool // the answer was given
-}
+// firstOwn begins the numbers that stand in for clients' ids: programs of every language know it exactly, and clients
+// that count their requests never get there.
+const firstOwn = 1 << 52
 
-// said is one message of a process for one reader.
-type said struct {
-	text string
-	last bool // it is the answer
-}
-
-func newChild(l *local, key string, p Process) *child {
-	c := &child{l: l, key: key, proc: p, writing: make(chan struct{}, 1), asked: map[string]*asking{},
-		used: l.g.set.Now(), gone: make(chan struct{})}
+func newChild(l *local, name, key string, shared bool, p Process) *child {
+	c := &child{l: l, name: name, key: key, shared: shared, proc: p, writing: make(chan struct{}, 1),
+		asked: map[string]*asking{}, late: map[string]struct{}{}, swaps: shared, next: firstOwn, used: l.g.set.Now(),
+		gone: make(chan struct{})}
 	c.writing <- struct{}{}
-	go c.read()
+	if !l.spawn(c.read) {
+		c.kill()
+	}
 	return c
 }
 
@@ -59,9 +57,10 @@ func newChild(l *local, key string, p Process) *child {
 func (c *child) read() {
 	err := lines(c.proc.Out(), int(c.l.g.set.Config.MaxResult), c.take)
 	if err != nil && !errors.Is(err, io.EOF) {
-		c.l.g.set.Log("%s: the command is ended: %v", c.l.name, err)
+		c.l.logs.Log("the command is ended: %v", err)
 	}
 	c.kill()
+	c.l.drop(c)
 }
 
 func (c *child) kill() {
@@ -73,7 +72,7 @@ func (c *child) kill() {
 	}
 	c.dead = true
 	close(c.gone)
-	c.order, c.side = nil, nil
+	c.order, c.side, c.kept = nil, nil, nil
 	clear(c.asked)
 }
 
@@ -97,18 +96,17 @@ func (c *child) idleSince(now time.Time) time.Duration {
 func (c *child) take(line string) bool {
 	m, f := parseAnswer(line, c.l.g.lim)
 	if f != nil {
-		c.l.g.set.Log("%s: the command wrote a line that is no message", c.l.name)
+		c.l.logs.Log("the command wrote a line that is no message: %s", f.msg)
 		return true
 	}
 	c.mu.Lock()
 	a, text, done := c.route(m)
 	if a == nil {
-		if m.kind != response && len(c.kept) < noneListensSoon && !c.dead {
-			c.kept = append(c.kept, line)
-		} else {
-			c.l.g.set.Log("%s: dropped a message for which nobody waits", c.l.name)
-		}
+		kept := c.keep(m)
 		c.mu.Unlock()
+		if !kept {
+			c.nobody(m)
+		}
 		return true
 	}
 	if done {
@@ -120,38 +118,83 @@ func (c *child) take(line string) bool {
 
 // route finds whose a message is. text has the id that the client knows. c.mu is held.
 func (c *child) route(m *message) (a *asking, text string, done bool) {
-	switch m.kind {
-	case response:
-		if a = c.asked[idOf(m.id)]; a == nil {
+	if m.kind == response {
+		key := idOf(m.id)
+		if a = c.asked[key]; a == nil {
+			delete(c.late, key)
 			return nil, "", false
 		}
-		if a.original == "" {
-			return a, m.raw, true
-		}
-		return a, apply(m.raw, []edit{replace(m.id, a.original)}), true
-	case notification:
-		sub := m.params.Get("_meta").Get("io.modelcontextprotocol/subscriptionId")
-		if a = c.asked[idOfAny(sub)]; sub.Exists() && a != nil {
-			if a.original == "" {
-				return a, m.raw, false
+		return a, apply(m.raw, a.id.back(m.id)), true
+	}
+	if m.kind == notification {
+		if sub := m.params.Get("_meta").Get(metaSubscription); sub.Exists() {
+			if a = c.asked[idOfAny(sub)]; a == nil {
+				return nil, "", false
 			}
-			return a, apply(m.raw, []edit{replace(sub, a.original)}), false
+			return a, apply(m.raw, a.id.back(sub)), false
 		}
 		if t := m.params.Get("progressToken"); t.Exists() {
 			for _, b := range c.order {
-				if b.token == idOfAny(t) {
-					return b, m.raw, false
+				if key := idOfAny(t); key != "" && b.token.key == key {
+					return b, apply(m.raw, b.token.back(t)), false
 				}
 			}
-			return nil, "", false
+			if c.shared {
+				return nil, "", false
+			}
+			return c.side, m.raw, false // of a request that has its answer: tasks tell so
 		}
 	}
-	if n := len(c.order); n > 0 {
-		return c.order[n-1], m.raw, false
-	}
-	return c.side, m.raw, false
+	return c.anyone(), m.raw, false
 }
 
+// anyone is who gets what belongs to no request by itself: within a session the newest request, as servers speak while
+// they work on one, else the stream beside. Among several clients nobody can tell whose it is. c.mu is held.
+func (c *child) anyone() *asking {
+	var newest *asking
+	for _, a := range slices.Backward(c.order) {
+		switch {
+		case a.method == "subscriptions/listen": // it gets what bears its id
+		case newest == nil:
+			newest = a
+		case c.shared:
+			return nil
+		}
+	}
+	if newest == nil {
+		return c.side
+	}
+	return newest
+}
+
+// keep holds a message for the stream beside, until it opens. c.mu is held.
+func (c *child) keep(m *message) bool {
+	if m.kind == response || c.shared || c.dead || len(c.kept) == mostKept || c.keptLen+len(m.raw) > mostKeptBytes {
+		return false
+	}
+	c.kept = append(c.kept, m.raw)
+	c.keptLen += len(m.raw)
+	return true
+}
+
+// nobody is for a message for which nobody waits. A request is answered, so that the server does not wait for ever: at
+// once or never, as a process that floods does not read.
+func (c *child) nobody(m *message) {
+	c.l.logs.Log("dropped a message for which nobody waits")
+	if m.kind != request {
+		return
+	}
+	select {
+	case <-c.writing:
+		c.write(failure(m.id.Raw(), &fault{code: codeInternal, msg: "no client listens"}))
+	default:
+	}
+}
+
+// metaSubscription names the request that opened the stream of a notification.
+const metaSubscription = "io.modelcontextprotocol/subscriptionId"
+
+// idOfAny is idOf for a value that may be anything; "" for what is no id.
 func idOfAny(v exact.Value) string {
 	if v.Kind() != exact.String && v.Kind() != exact.Number {
 		return ""
@@ -159,75 +202,158 @@ func idOfAny(v exact.Value) string {
 	return idOf(v)
 }
 
-// put hands a message to whoever waits. A reader that takes none for a while is given up, so that it does not hold up
-// the others of the process. It is false once the process is ended.
-func (a *asking) put(text string, last bool) bool {
-	late := time.NewTimer(slowestReader)
-	defer late.Stop()
-	select {
-	case a.in <- said{text, last}:
-	case <-a.ctx.Done():
-	case <-late.C:
-		a.leave()
-	case <-a.c.gone:
-		return false
-	}
-	return true
-}
-
 // ask sends a request, and gives the stream of what comes for it.
 func (c *child) ask(ctx context.Context, o *outgoing) (*asking, error) {
-	a := &asking{c: c, ctx: ctx, in: make(chan said, mostOnTheWay), id: idOf(o.msg.id),
-		token: idOfAny(o.msg.params.Get("_meta").Get("progressToken"))}
+	m, f := parse(o.body, c.l.g.lim)
+	if f != nil {
+		return nil, f
+	}
+	token := m.params.Get("_meta").Get("progressToken")
+	a := &asking{c: c, ctx: ctx, method: m.method, modern: o.modern, in: make(chan said, mostOnTheWay),
+		left: make(chan struct{}), id: swapped{key: idOf(m.id)}, token: swapped{key: idOfAny(token)}}
 	c.mu.Lock()
-	body := o.body
-	if o.session == "" && o.msg.method != "initialize" || o.modern { // others may use the same ids
+	var edits []edit
+	swap := func(s *swapped, v exact.Value) {
 		c.next++
 		n := strconv.FormatUint(c.next, 10)
-		a.id, a.original = "n"+n, o.msg.id.Raw()
-		m, f := parse(body, c.l.g.lim)
-		if f != nil {
-			c.mu.Unlock()
-			return nil, f
-		}
-		body = apply(body, []edit{replace(m.id, n)})
+		edits = append(edits, replace(v, n))
+		*s = swapped{key: "n" + n, original: v.Raw()}
+	}
+	if _, taken := c.late[a.id.key]; taken || c.swaps { // else an answer could be taken for another's
+		swap(&a.id, m.id)
+	}
+	if c.shared && a.token.key != "" {
+		swap(&a.token, token)
 	}
 	switch {
 	case c.dead:
 		c.mu.Unlock()
 		return nil, errNoSession
-	case c.asked[a.id] != nil:
+	case c.asked[a.id.key] != nil:
 		c.mu.Unlock()
-		return nil, errors.New("a request of this id has no answer yet")
+		return nil, &fault{code: codeInvalid, msg: "a request of this id has no answer yet: use each id once"}
 	}
-	c.asked[a.id], c.order, c.used = a, append(c.order, a), c.l.g.set.Now()
+	c.asked[a.id.key], c.order, c.used = a, append(c.order, a), c.l.g.set.Now()
 	c.mu.Unlock()
-	if err := c.write(ctx, body); err != nil {
+	if err := c.send(ctx, apply(o.body, edits)); err != nil {
 		a.leave()
 		return nil, err
 	}
 	return a, nil
 }
 
-// write sends one message.
-func (c *child) write(ctx context.Context, body string) error {
+// send writes one message. A process that does not read holds nobody up for ever.
+func (c *child) send(ctx context.Context, body string) error {
+	if err := ctx.Err(); err != nil { // what was given up while it was decided is never sent
+		return err
+	}
 	select {
 	case <-c.writing:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-c.gone:
+		return errNoSession
 	}
+	done := c.write(body)
+	select {
+	case err := <-done:
+		if err != nil {
+			c.kill() // a part of a line may stand in the pipe, before the next one
+		}
+		return err
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			c.l.logs.Log("the command is ended: it has not read a message in time")
+			c.kill()
+		}
+		return ctx.Err()
+	case <-c.gone:
+		return errNoSession
+	}
+}
+
+// write writes on, whoever waits for it. The caller has the token, which is given back after it.
+func (c *child) write(body string) <-chan error {
 	done := make(chan error, 1)
-	go func() { // a process that does not read must not hold the request up for ever
+	if !c.l.spawn(func() {
 		_, err := io.WriteString(c.proc.In(), oneLine(body))
 		c.writing <- struct{}{}
 		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	}) {
+		done <- errDown
 	}
+	return done
+}
+
+// notify passes on what needs no answer. A client's word that it gives a request up names the id that the process
+// knows: with the client's own, another client's request would end.
+func (c *child) notify(ctx context.Context, o *outgoing) error {
+	id := o.msg.params.Get("requestId")
+	if o.msg.method != "notifications/cancelled" || !id.Exists() {
+		return c.send(ctx, o.body)
+	}
+	var found *asking
+	c.mu.Lock()
+	for _, a := range c.order {
+		is := a.id.original == "" && a.id.key == idOfAny(id)
+		if a.id.original != "" {
+			is = sameText(a.id.original, id, c.l.g.lim)
+		}
+		switch {
+		case !is:
+		case found != nil: // two clients use the same id, and nobody can tell them apart
+			c.mu.Unlock()
+			return nil
+		default:
+			found = a
+		}
+	}
+	c.mu.Unlock()
+	if found == nil {
+		return nil // it has its answer
+	}
+	body := o.body
+	if found.id.original != "" {
+		body = apply(body, []edit{replace(id, found.id.key[1:])})
+	}
+	err := c.send(ctx, body)
+	found.end(errCancelled) // no answer comes any more
+	return err
+}
+
+// errCancelled answers a request that its client has given up.
+var errCancelled = &fault{code: codeInternal, msg: "the client has cancelled this request"}
+
+// sameText reports whether an id as text is the same value as another.
+func sameText(text string, id exact.Value, lim exact.Limits) bool {
+	v, f := reparse(text, lim)
+	return f == nil && sameID(v, id)
+}
+
+// cancel tells the process that nobody waits for an answer any more. It does not wait for a process that does not read.
+func (c *child) cancel(key string) {
+	id := key[1:]
+	if key[0] == 's' {
+		id = string(exact.AppendString(nil, key[1:]))
+	}
+	o := wire.Object(nil)
+	o.Str("jsonrpc", "2.0")
+	o.Str("method", "notifications/cancelled")
+	o.Object("params", func(w *wire.Writer) {
+		w.Raw("requestId", []byte(id))
+		w.Str("reason", "the client has gone")
+	})
+	body := string(o.Close())
+	c.l.spawn(func() {
+		ctx, end := context.WithTimeout(context.Background(), slowestReader)
+		defer end()
+		select {
+		case <-c.writing:
+			c.write(body)
+		case <-ctx.Done():
+		case <-c.gone:
+		}
+	})
 }
 
 // listen opens the stream beside all requests. There is one.
@@ -237,64 +363,32 @@ func (c *child) listen(ctx context.Context) (*asking, bool) {
 	if c.dead || c.side != nil {
 		return nil, false
 	}
-	a := &asking{c: c, ctx: ctx, in: make(chan said, mostOnTheWay)}
+	a := &asking{c: c, ctx: ctx, method: http.MethodGet, in: make(chan said, max(mostOnTheWay, len(c.kept))),
+		left: make(chan struct{})}
 	for _, text := range c.kept {
 		a.in <- said{text: text}
 	}
-	c.side, c.kept, c.used = a, nil, c.l.g.set.Now()
+	c.side, c.kept, c.keptLen, c.used = a, nil, 0, c.l.g.set.Now()
 	return a, true
-}
-
-// leave gives a request up, or closes the stream.
-func (a *asking) leave() {
-	a.c.mu.Lock()
-	defer a.c.mu.Unlock()
-	a.c.forget(a)
-	if a.c.side == a {
-		a.c.side = nil
-	}
 }
 
 // forget takes a request out. c.mu is held.
 func (c *child) forget(a *asking) {
-	if c.asked[a.id] != a {
+	if c.asked[a.id.key] != a {
 		return
 	}
-	delete(c.asked, a.id)
-	for i, b := range c.order {
-		if a == b {
-			c.order = append(c.order[:i:i], c.order[i+1:]...)
-			break
-		}
-	}
+	delete(c.asked, a.id.key)
+	c.order = slices.DeleteFunc(c.order, func(b *asking) bool { return a == b })
 	c.used = c.l.g.set.Now()
 }
 
-// next implements events.
-func (a *asking) next() (event, error) {
-	if e := a.first; e != nil {
-		a.first = nil
-		return *e, nil
-	}
-	if a.last {
-		return event{}, io.EOF
-	}
-	select {
-	case m := <-a.in:
-		return a.give(m)
-	case <-a.ctx.Done():
-		return event{}, a.ctx.Err()
-	case <-a.c.gone:
-	}
-	select { // what it said before its end
-	case m := <-a.in:
-		return a.give(m)
+// abandon remembers an id whose answer may still come. c.mu is held.
+func (c *child) abandon(key string) {
+	switch {
+	case c.swaps: // its number is never used again
+	case len(c.late) == mostLate:
+		c.swaps = true
 	default:
-		return event{}, io.EOF
+		c.late[strings.Clone(key)] = struct{}{}
 	}
-}
-
-func (a *asking) give(m said) (event, error) {
-	a.last = m.last
-	return event{raw: eventOf(m.text), data: m.text, has: true}, nil
 }

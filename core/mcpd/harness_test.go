@@ -27,8 +27,9 @@ type rig struct {
 	url   string // of the server "up" at the gateway
 	key   string // of an agent
 	set   config.MCP
-
-	gateway *mcpd.Gateway // the last that was started
+	gw    *mcpd.Gateway // the newest
+	stop  func()        // ends it; may be called more than once
+	procs procs         // what it has started
 
 	mu  sync.Mutex
 	got []received
@@ -87,11 +88,10 @@ func (g *rig) another(name string) string {
 // serve starts a gateway on the rig's bench.
 func (g *rig) serve(m config.MCP) string {
 	t := g.t
-	var err error
-	g.gateway, err = mcpd.New(mcpd.Settings{Config: m, Limits: g.bench.Limits, Asker: g.bench.Asker,
+	gw, err := mcpd.New(mcpd.Settings{Config: m, Limits: g.bench.Limits, Asker: g.bench.Asker,
 		Secret: make([]byte, 32), Random: func(p []byte) { _, _ = rand.Read(p) },
 		Now: g.bench.Now, May: g.bench.Service.May, Log: g.log,
-		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: startProgram,
+		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: g.procs.start,
 		Decision: func(id string) ([]byte, error) {
 			var out []byte
 			return out, g.bench.Store.Records(1, func(_ uint64, rec []byte) error {
@@ -108,12 +108,11 @@ func (g *rig) serve(m config.MCP) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gw := g.gateway
 	f := front.New(front.Settings{Name: "mcp", Keys: g.bench.Service, Limits: g.bench.Limits, HostKey: "mcp.hosts",
 		NewID: func() string { return "req_test" }, Log: t.Logf}, gw.Routes())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Serve(ln) }()
-	t.Cleanup(func() {
+	g.gw, g.stop = gw, sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := errors.Join(f.Close(ctx), <-ended); err != nil {
@@ -121,6 +120,7 @@ func (g *rig) serve(m config.MCP) string {
 		}
 		gw.Close()
 	})
+	t.Cleanup(g.stop)
 	return "http://" + ln.Addr().String()
 }
 
@@ -211,9 +211,4 @@ func idOf(body string) string {
 		return "null"
 	}
 	return rest[:end]
-}
-
-// startProgram is for tests of commands.
-func startProgram(string, *config.MCPServer) (mcpd.Process, error) {
-	return nil, errors.New("the test starts no programs")
 }

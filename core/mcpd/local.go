@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/edge"
 )
 
 // Process is a running command: its standard input and output, and its end. *supervise.Process is one.
@@ -29,13 +30,16 @@ type Process interface {
 
 // The bounds of the processes of one server.
 const (
-	mostChildren    = 256
-	mostPerKey      = 32
-	childIdle       = 30 * time.Minute // without a request, it is ended
-	lookAtChildren  = time.Minute
-	mostOnTheWay    = 64 // messages that wait for one reader
-	slowestReader   = 30 * time.Second
-	noneListensSoon = 32 // messages kept for a stream that is not open yet
+	mostChildren   = 256
+	mostPerKey     = 32
+	childIdle      = 30 * time.Minute // without a request, it is ended
+	lookAtChildren = time.Minute
+	mostOnTheWay   = 8 // messages that wait for one reader
+	slowestReader  = 30 * time.Second
+	mostKept       = 32 // messages kept for a stream that is not open yet
+	mostKeptBytes  = 1 << 20
+	mostLate       = 1024
+	logEvery       = time.Second
 )
 
 // local is a server that the gateway runs. A session of the older era has a process of its own, so that what the
@@ -45,21 +49,41 @@ type local struct {
 	name string
 	g    *Gateway
 	set  *config.MCPServer
+	logs *edge.Throttle // what a process can cause
 
-	mu       sync.Mutex
-	children map[string]*child // by session id, or by "key:" and the key's id
-	closed   bool
-	ended    chan struct{}
-	watching sync.WaitGroup
+	mu      sync.Mutex
+	slots   map[string]*slot // by session, or by "key:" and the key's id
+	closed  bool
+	ended   chan struct{}
+	running sync.WaitGroup // what was started here
+}
+
+// slot is the place of one process.
+type slot struct {
+	key   string        // whose it is
+	ready chan struct{} // closed when it has started, or has not
+	c     *child        // nil with err
+	err   error
 }
 
 func newLocal(name string, g *Gateway, set *config.MCPServer) (*local, error) {
 	if g.set.Start == nil {
 		return nil, errors.New("this gateway runs no commands")
 	}
-	l := &local{name: name, g: g, set: set, children: map[string]*child{}, ended: make(chan struct{})}
-	l.watching.Go(l.watch)
+	l := &local{name: name, g: g, set: set, slots: map[string]*slot{}, ended: make(chan struct{}),
+		logs: edge.NewThrottle("mcp: "+name, logEvery, g.set.Log)}
+	l.running.Go(l.watch)
 	return l, nil
+}
+
+// spawn runs f, and close waits for it. It is false once the gateway goes down.
+func (l *local) spawn(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.running.Go(f)
+	}
+	return !l.closed
 }
 
 // watch ends processes that nobody uses.
@@ -71,16 +95,39 @@ func (l *local) watch() {
 		case <-l.ended:
 			return
 		case <-tick.C:
+			l.endIdle()
 		}
-		now := l.g.set.Now()
-		l.mu.Lock()
-		for id, c := range l.children {
-			if c.idleSince(now) > childIdle || c.over() {
-				delete(l.children, id)
-				go c.kill()
-			}
+	}
+}
+
+func (l *local) endIdle() {
+	now := l.g.set.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, s := range l.slots {
+		if c := s.started(); c != nil && c.idleSince(now) > childIdle {
+			delete(l.slots, name)
+			c.kill()
 		}
-		l.mu.Unlock()
+	}
+}
+
+// started is the process of a slot, nil while there is none.
+func (s *slot) started() *child {
+	select {
+	case <-s.ready:
+		return s.c
+	default:
+		return nil
+	}
+}
+
+// drop takes out a process that has ended.
+func (l *local) drop(c *child) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.slots[c.name]; s != nil && s.started() == c {
+		delete(l.slots, c.name)
 	}
 }
 
@@ -90,75 +137,111 @@ func (l *local) close() {
 		l.closed = true
 		close(l.ended)
 	}
-	all := l.children
-	l.children = map[string]*child{}
+	all := l.slots
+	l.slots = map[string]*slot{}
 	l.mu.Unlock()
-	for _, c := range all {
-		c.kill()
+	for _, s := range all {
+		if <-s.ready; s.c != nil {
+			s.c.kill()
+		}
 	}
-	l.watching.Wait()
+	l.running.Wait()
 }
 
+// errDown answers requests that come too late.
+var errDown = errors.New("the gateway is going down")
+
 // find gives the process of a request, starting it where there may be a new one.
-func (l *local) find(o *outgoing) (*child, string, error) {
-	id, fresh := o.session, false
+func (l *local) find(o *outgoing) (*child, error) {
+	name, fresh, shared := o.session, false, false
 	switch {
-	case id != "":
 	case o.msg != nil && o.msg.method == "initialize" && !o.modern:
 		var raw [12]byte
 		l.g.set.Random(raw[:])
-		id, fresh = hexOf(raw[:]), true
-	default:
-		id, fresh = "key:"+o.key, true
+		name, fresh = hexOf(raw[:]), true
+	case name == "":
+		name, fresh, shared = "key:"+o.key, true, true
 	}
+	for {
+		s, mine, err := l.slotOf(name, o.key, fresh)
+		if err != nil {
+			return nil, err
+		}
+		if mine {
+			l.start(s, name, shared)
+		}
+		<-s.ready
+		switch {
+		case s.err != nil:
+			return nil, s.err
+		case !s.c.over():
+			return s.c, nil
+		}
+		l.drop(s.c)
+	}
+}
+
+// slotOf gives the slot of a name. mine says that the caller starts what is to be in it.
+func (l *local) slotOf(name, key string, fresh bool) (s *slot, mine bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.children[id]; c != nil && !c.over() {
-		return c, id, nil
+	switch s = l.slots[name]; {
+	case s != nil:
+		return s, false, nil
+	case !fresh:
+		return nil, false, errNoSession
+	case l.closed:
+		return nil, false, errDown
 	}
-	if !fresh {
-		return nil, "", errNoSession
+	if err := l.makeRoom(key); err != nil {
+		return nil, false, err
 	}
-	if err := l.makeRoom(o.key); err != nil {
-		return nil, "", err
-	}
+	s = &slot{key: key, ready: make(chan struct{})}
+	l.slots[name] = s
+	return s, true, nil
+}
+
+// start runs the command for a slot.
+func (l *local) start(s *slot, name string, shared bool) {
 	p, err := l.g.set.Start(l.name, l.set)
 	if err != nil {
-		return nil, "", err
+		s.err = fmt.Errorf("the command cannot be started: %w", err)
+		l.mu.Lock()
+		delete(l.slots, name)
+		l.mu.Unlock()
+	} else {
+		s.c = newChild(l, name, s.key, shared, p)
 	}
-	c := newChild(l, o.key, p)
-	l.children[id] = c
-	return c, id, nil
+	close(s.ready)
 }
 
 // makeRoom ends the process of the key that was idle longest, if the key or the server has as many as it may. l.mu is
 // held.
 func (l *local) makeRoom(key string) error {
-	if l.closed {
-		return errors.New("the gateway is going down")
-	}
 	own := 0
-	var oldest string
+	var oldest *child
 	var longest time.Duration
 	now := l.g.set.Now()
-	for id, c := range l.children {
-		if c.key != key {
+	for _, s := range l.slots {
+		if s.key != key {
 			continue
 		}
 		own++
-		if d := c.idleSince(now); d > longest {
-			oldest, longest = id, d
+		if c := s.started(); c != nil {
+			if d := c.idleSince(now); d > longest {
+				oldest, longest = c, d
+			}
 		}
 	}
-	if own < mostPerKey && len(l.children) < mostChildren {
+	switch {
+	case own < mostPerKey && len(l.slots) < mostChildren:
 		return nil
+	case oldest == nil:
+		return &fault{code: codeInternal, msg: fmt.Sprintf("no process is left for this session: a key may have %d and "+
+			"the server %d at once, and all are busy; end one, or try again later", mostPerKey, mostChildren)}
 	}
-	if oldest == "" {
-		return fmt.Errorf("all %d processes of this key are busy, or all %d of the server are taken", mostPerKey,
-			mostChildren)
-	}
-	go l.children[oldest].kill()
-	delete(l.children, oldest)
+	delete(l.slots, oldest.name)
+	oldest.kill()
 	return nil
 }
 
@@ -167,16 +250,17 @@ func (l *local) send(ctx context.Context, o *outgoing) (*incoming, error) {
 	if o.wrote != nil {
 		defer o.wrote()
 	}
-	c, id, err := l.find(o)
+	if o.method != http.MethodPost && o.session == "" { // nothing that belongs to one client alone
+		return &incoming{status: http.StatusMethodNotAllowed, end: func() {}}, nil
+	}
+	c, err := l.find(o)
 	if err != nil {
 		return nil, err
 	}
 	switch o.method {
 	case http.MethodDelete:
-		l.mu.Lock()
-		delete(l.children, id)
-		l.mu.Unlock()
 		c.kill()
+		l.drop(c)
 		return &incoming{status: http.StatusOK, end: func() {}}, nil
 	case http.MethodGet:
 		s, ok := c.listen(ctx)
@@ -185,18 +269,22 @@ func (l *local) send(ctx context.Context, o *outgoing) (*incoming, error) {
 		}
 		return &incoming{status: http.StatusOK, events: s, end: s.leave}, nil
 	}
-	if o.msg.kind != request {
-		return &incoming{status: http.StatusAccepted, end: func() {}}, c.write(ctx, o.body)
-	}
 	ctx, cancel := context.WithTimeout(ctx, l.set.Timeout.Std())
+	if o.msg.kind != request {
+		defer cancel()
+		return &incoming{status: http.StatusAccepted, end: func() {}}, c.notify(ctx, o)
+	}
 	s, err := c.ask(ctx, o)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
+	if o.wrote != nil {
+		o.wrote()
+	}
 	in := &incoming{status: http.StatusOK, end: func() { s.leave(); cancel() }}
 	if o.msg.method == "initialize" {
-		in.session = id
+		in.session = c.name
 	}
 	first, err := s.next()
 	switch {

@@ -295,6 +295,9 @@ func (x *exchange) unreachable(err error) {
 	x.g.set.Log("%s: %v", x.srv.name, err)
 	f := &fault{code: codeInternal, status: http.StatusBadGateway,
 		msg: "the MCP server " + x.srv.name + " cannot be reached or does not answer as MCP says"}
+	if why := (*fault)(nil); errors.As(err, &why) {
+		f.code, f.msg = why.code, why.msg
+	}
 	if errors.Is(err, errNoSession) {
 		f = &fault{code: codeDenied, status: http.StatusNotFound, msg: "this session is over: send initialize again"}
 	}
