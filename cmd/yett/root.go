@@ -11,6 +11,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/agents/connect"
 	"github.com/yett-dev/yett/cmd/internal/agents/doctor"
 	"github.com/yett-dev/yett/cmd/internal/agents/execrun"
+	"github.com/yett-dev/yett/cmd/internal/agents/mcpbridge"
 	"github.com/yett-dev/yett/cmd/internal/author"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/cmd/internal/scan"
@@ -42,7 +43,8 @@ func newRoot() *cobra.Command {
 		admin.Restore(), configCommand(), author.Init(), author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reveal(), admin.Reload(),
 		admin.Clock(), author.Scanner(), scan.Command(), hookCommand(),
-		connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}), doctor.Command(), execrun.Command())
+		connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}), doctor.Command(), execrun.Command(),
+		mcpbridge.Command())
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
 		append(admin.Plugins(), author.Plugins()...)...))

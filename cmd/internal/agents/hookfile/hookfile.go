@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -62,6 +63,11 @@ type File struct {
 	// Pins are the public keys that the gateway's certificate may have, as sha256/BASE64 of the key's SubjectPublicKeyInfo
 	// (RFC 7469, 2.4): 1 to 8 of them, always given with URL.
 	Pins []string `json:"pins,omitempty"`
+	// MCPURL is the address of the gateway's MCP listener: https with MCPPins, or http on this machine, where SocketOwner
+	// is the user that must listen there.
+	MCPURL string `json:"mcp_url,omitempty"`
+	// MCPPins are the public keys that the certificate of that listener may have, written as Pins.
+	MCPPins []string `json:"mcp_pins,omitempty"`
 	// Key is the API key. Over a socket it may be missing where the gateway maps the agent's user to a key.
 	Key string `json:"key,omitempty"`
 	// AgentID is who asks; Agent if empty. The kind of a subagent is appended to it with a slash.
@@ -186,7 +192,7 @@ func (f *File) Marshal() ([]byte, error) {
 // known are the members of a file.
 var known = map[string]bool{"agent": true, "socket": true, "socket_owner": true, "url": true, "pins": true, "key": true,
 	"agent_id": true, "wait": true, "pending": true, "allow": true, "wrap": true, "mcp_servers": true,
-	"gated_mcp_servers": true}
+	"gated_mcp_servers": true, "mcp_url": true, "mcp_pins": true}
 
 // Check says what is wrong with a file, by the member's name.
 func (f *File) Check() error {
@@ -215,7 +221,30 @@ func (f *File) Check() error {
 	default:
 		return fmt.Errorf("pending: expected refuse, ask or suspend, got %q", string(f.Pending))
 	}
-	return errors.Join(names("mcp_servers", f.Servers), names("gated_mcp_servers", f.Gated))
+	return errors.Join(f.mcpPlace(), names("mcp_servers", f.Servers), names("gated_mcp_servers", f.Gated))
+}
+
+// mcpPlace checks where the MCP listener is and how it is known.
+func (f *File) mcpPlace() error {
+	if f.MCPURL == "" {
+		if len(f.MCPPins) > 0 {
+			return errors.New("mcp_pins: belong to mcp_url")
+		}
+		return nil
+	}
+	u, err := url.Parse(f.MCPURL)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		strings.Trim(u.Path, "/") != "":
+	case u.Scheme == "https":
+		return checkPins("mcp_pins", f.MCPPins)
+	case u.Scheme == "http" && len(f.MCPPins) > 0:
+		return errors.New("mcp_pins: belong to an https address in mcp_url")
+	case u.Scheme == "http" && f.SocketOwner != nil && net.ParseIP(u.Hostname()).IsLoopback():
+		return nil
+	}
+	return errors.New("mcp_url: expected https://HOST:PORT, or with socket_owner http://127.0.0.1:PORT; over http any " +
+		"program could answer in the gateway's place")
 }
 
 // place checks where the gateway is and how it is known.
@@ -244,12 +273,17 @@ func (f *File) place() error {
 		strings.Trim(u.Path, "/") != "" {
 		return errors.New("url: expected https://HOST:PORT; over http any program could answer in the gateway's place")
 	}
-	if len(f.Pins) == 0 || len(f.Pins) > maxPins {
-		return fmt.Errorf("pins: expected 1 to %d, got %d: sha256/BASE64 of the gateway's public key", maxPins, len(f.Pins))
+	return checkPins("pins", f.Pins)
+}
+
+func checkPins(member string, pins []string) error {
+	if len(pins) == 0 || len(pins) > maxPins {
+		return fmt.Errorf("%s: expected 1 to %d, got %d: sha256/BASE64 of the gateway's public key", member, maxPins,
+			len(pins))
 	}
-	for i, pin := range f.Pins {
+	for i, pin := range pins {
 		if _, ok := PinOf(pin); !ok {
-			return fmt.Errorf("pins[%d]: expected sha256/ and 44 characters of base64", i)
+			return fmt.Errorf("%s[%d]: expected sha256/ and 44 characters of base64", member, i)
 		}
 	}
 	return nil
