@@ -18,7 +18,7 @@ func TestSubscriptions(t *testing.T) {
 	ids := []string{`1`, `"1"`, `1`}
 	for _, id := range ids {
 		resp := g.open(http.MethodPost, `{"jsonrpc":"2.0","id":`+id+`,"method":"subscriptions/listen","params":{"_meta":{`+
-			`"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
+			`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
 		defer resp.Body.Close()
 		streams = append(streams, bufio.NewReader(resp.Body))
 	}
@@ -115,7 +115,7 @@ func TestNobodyListens(t *testing.T) {
 // Giving a request up names it as the process knows it. An id that several clients use ends nobody's.
 func TestCancelled(t *testing.T) {
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%,"_meta":{` +
-		`"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+		`"io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
 	for _, c := range []struct {
 		name, ids, cancel string
 		ended             int // of which request the answer says so; -1: of none

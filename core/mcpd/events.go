@@ -23,9 +23,9 @@ type events interface{ next() (event, error) }
 // errTooLong is what a server is told of that sends more than the gateway takes at once.
 var errTooLong = errors.New("the server sent an event that is longer than mcp.max_result")
 
-// reader reads a stream of events as the HTML standard describes it, without reading ahead of an event's end. Readers of
-// clients differ on where lines end and on what stands before the first one, so nothing goes on that is not understood:
-// comments become empty ones, and fields and types that MCP does not use are left out.
+// reader reads a stream of events as the HTML standard describes it, without reading ahead of an event's end. Readers
+// of clients differ on where lines end and on what stands before the first one, so nothing goes on that is not
+// understood: comments become empty ones, and fields and types that MCP does not use are left out.
 type reader struct {
 	in    *bufio.Reader
 	most  int

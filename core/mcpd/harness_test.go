@@ -3,6 +3,7 @@ package mcpd_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +30,9 @@ type rig struct {
 	set   config.MCP
 	gw    *mcpd.Gateway // the newest
 	stop  func()        // ends it; may be called more than once
-	procs procs         // what it has started
+	// an answer of one event is given as the message that is in it
+	unwrap bool
+	procs  procs // what it has started
 
 	mu  sync.Mutex
 	got []received
@@ -160,7 +163,11 @@ func (g *rig) do(method, body string, headers ...string) (int, http.Header, stri
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return resp.StatusCode, resp.Header, string(out)
+	text := string(out)
+	if one, ok := strings.CutPrefix(text, "event: message\ndata: "); ok && g.unwrap && strings.Count(text, "\n") == 3 {
+		text = strings.TrimSuffix(one, "\n\n")
+	}
+	return resp.StatusCode, resp.Header, text
 }
 
 // open sends a request and leaves its answer to be read.
@@ -173,6 +180,9 @@ func (g *rig) open(method, body string, headers ...string) *http.Response {
 	r.Header.Set("Authorization", "Bearer "+g.key)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
+	for name, value := range modernHeaders(body) {
+		r.Header.Set(name, value)
+	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -181,6 +191,25 @@ func (g *rig) open(method, body string, headers ...string) *http.Response {
 		g.t.Fatal(err)
 	}
 	return resp
+}
+
+// modernHeaders are those that a message of the newer era must have.
+func modernHeaders(body string) map[string]string {
+	var m struct {
+		Method string
+		Params struct {
+			Name, URI string
+			Meta      map[string]any `json:"_meta"`
+		}
+	}
+	if json.Unmarshal([]byte(body), &m) != nil || m.Params.Meta["io.modelcontextprotocol/protocolVersion"] == nil {
+		return nil
+	}
+	out := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": m.Method}
+	if name := m.Params.Name + m.Params.URI; name != "" {
+		out["Mcp-Name"] = name
+	}
+	return out
 }
 
 // call is a request to run a tool.

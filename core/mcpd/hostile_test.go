@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/yett-dev/yett/core/testkit/doortest"
 )
@@ -96,11 +95,7 @@ func TestLinesOnOurStream(t *testing.T) {
 		fmt.Fprintf(w, "{\n  \"jsonrpc\": \"2.0\",\r\n \r \"id\": %s,\n\n \"result\": {\"content\": []}\n}\n", idOf(r.body))
 	})
 	id := g.initialize(`{"elicitation":{"url":{}}}`)
-	go func() {
-		for g.bench.AnswerPending(true) == 0 {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}()
+	go eventually(func() bool { return g.bench.AnswerPending(true) > 0 })
 	_, _, got := g.send(call(1, "defer", `{}`), "Mcp-Session-Id", id)
 	_, got, _ = strings.Cut(got, "\n\n") // what shows the page
 	data := ""
@@ -108,7 +103,8 @@ func TestLinesOnOurStream(t *testing.T) {
 		part, _ := strings.CutPrefix(line, "data: ")
 		data += part
 	}
-	if data = strings.TrimPrefix(data, "event: message\n"); !json.Valid([]byte(data)) || !strings.Contains(data, "content") {
+	if data = strings.TrimPrefix(data, "event: message\n"); !json.Valid([]byte(data)) ||
+		!strings.Contains(data, "content") {
 		t.Errorf("%q", got)
 	}
 }

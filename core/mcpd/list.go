@@ -120,7 +120,7 @@ func (x *exchange) scrubTools(ctx context.Context, m *message, result, tools exa
 	}
 	kept, all, err := x.keptTools(ctx, tools)
 	if err != nil {
-		x.g.set.Log("%s: withheld a list of tools: %s", x.srv.name, front.AsError(err).Code)
+		x.srv.logs.Log("withheld a list of tools: %s", front.AsError(err).Code)
 		return x.withheldAnswer(m.id.Raw(), "The list of tools is withheld: it could not be scanned", nil)
 	}
 	rest := apply(m.raw, []edit{replace(tools, "[]")})

@@ -71,7 +71,7 @@ func newLocal(name string, g *Gateway, set *config.MCPServer) (*local, error) {
 		return nil, errors.New("this gateway runs no commands")
 	}
 	l := &local{name: name, g: g, set: set, slots: map[string]*slot{}, ended: make(chan struct{}),
-		logs: edge.NewThrottle("mcp: "+name, logEvery, g.set.Log)}
+		logs: edge.NewThrottle("mcp: "+name, logEvery, g.set.Log)} // apart from what clients cause
 	l.running.Go(l.watch)
 	return l, nil
 }

@@ -16,16 +16,19 @@ import (
 // newLocalRig is a rig whose server is a command.
 func newLocalRig(t *testing.T, change ...func(*config.MCP)) *rig {
 	t.Helper()
-	return newRig(t, plain(`{}`), append([]func(*config.MCP){func(m *config.MCP) {
+	g := newRig(t, plain(`{}`), append([]func(*config.MCP){func(m *config.MCP) {
 		m.Servers = map[string]config.MCPServer{"up": {Command: []string{"/the/test"},
 			Timeout: config.Duration(time.Minute)}}
 	}}, change...)...)
+	g.unwrap = true
+	return g
 }
 
 // newEra is a call of the newer era, with what may stand in _meta besides.
 func newEra(id, tool, meta string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},` +
-		`"_meta":{` + meta + `"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+		`"_meta":{` + meta + `"io.modelcontextprotocol/clientCapabilities":{},` +
+		`"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
 }
 
 // ask sends a call in a session and gives the answer.

@@ -63,6 +63,7 @@ type server struct {
 	up    upstream
 	tools []string // patterns; nil: all
 	defs  definitions
+	logs  *edge.Throttle // what clients and the server can cause
 }
 
 // New makes a Gateway that has spoken to no server yet.
@@ -71,11 +72,11 @@ func New(set Settings) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.Log = edge.NewThrottle("mcp", edge.LogEvery, set.Log).Log
 	g := &Gateway{set: set, seals: seals, servers: map[string]*server{}, pages: newPages(),
 		lim: exact.Limits{Depth: set.Limits.Depth, Tokens: max(set.Limits.Tokens, int(set.Config.MaxResult/4))}}
 	for _, name := range slices.Sorted(maps.Keys(set.Config.Servers)) {
-		s := &server{name: name, set: set.Config.Servers[name]}
+		s := &server{name: name, set: set.Config.Servers[name],
+			logs: edge.NewThrottle("mcp: "+name, logEvery, set.Log)}
 		s.tools = s.set.Tools
 		if s.set.URL != "" {
 			s.up, err = newRemote(name, &s.set, int64(set.Config.MaxResult))

@@ -250,7 +250,7 @@ func (x *exchange) undecided(err error) {
 	if st.HTTP < 500 && e.Msg != "" { // the caller's own doing
 		f.code, f.msg = codeInvalid, e.Msg
 	} else {
-		x.g.set.Log("%s: no decision: %s", x.srv.name, e.Code)
+		x.srv.logs.Log("no decision: %s", e.Code)
 	}
 	if st.HTTP == http.StatusForbidden || st.HTTP == http.StatusUnauthorized {
 		f.code = codeDenied
@@ -292,7 +292,7 @@ func (x *exchange) unreachable(err error) {
 	if x.r.Context().Err() != nil {
 		return // the client has gone
 	}
-	x.g.set.Log("%s: %v", x.srv.name, err)
+	x.srv.logs.Log("%v", err)
 	f := &fault{code: codeInternal, status: http.StatusBadGateway,
 		msg: "the MCP server " + x.srv.name + " cannot be reached or does not answer as MCP says"}
 	if why := (*fault)(nil); errors.As(err, &why) {

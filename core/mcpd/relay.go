@@ -93,7 +93,7 @@ func (x *exchange) relayEvents(from events) {
 		e, err := from.next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && x.r.Context().Err() == nil {
-				x.g.set.Log("%s: %v", x.srv.name, err)
+				x.srv.logs.Log("%v", err)
 			}
 			break
 		}
@@ -102,7 +102,7 @@ func (x *exchange) relayEvents(from events) {
 		if e.has && e.data != "" {
 			text, answer, err := x.scrub(e.data)
 			if err != nil {
-				x.g.set.Log("%s: %v", x.srv.name, err)
+				x.srv.logs.Log("%v", err)
 				break
 			}
 			if text == "" {
@@ -143,7 +143,7 @@ func (x *exchange) scrub(raw string) (text string, answer bool, err error) {
 	switch m.kind {
 	case response:
 		if x.msg != nil && x.msg.kind == request && !sameID(m.id, x.msg.id) && m.id.Kind() != exact.Null {
-			x.g.set.Log("%s: dropped an answer to another request", x.srv.name)
+			x.srv.logs.Log("dropped an answer to another request")
 			return "", false, nil
 		}
 		if !x.besidePasses(ctx, m) {
@@ -208,7 +208,7 @@ func (x *exchange) mayAsk(ctx context.Context, m *message) *fault {
 
 // answerServer tells a server of the older era that its request was not passed on.
 func (x *exchange) answerServer(ctx context.Context, m *message, why *fault) {
-	x.g.set.Log("%s: a request of the server was not passed on: %s", x.srv.name, why.msg)
+	x.srv.logs.Log("a request of the server was not passed on: %s", why.msg)
 	in, err := x.srv.up.send(ctx, &outgoing{method: http.MethodPost, body: failure(m.id.Raw(), why), msg: m,
 		header: x.r.Header, session: x.upstreamSession(), key: x.r.Caller.Key.ID, modern: x.c.modern})
 	if err != nil {
@@ -227,7 +227,7 @@ func (x *exchange) scrubNotification(ctx context.Context, m *message) string {
 		text, v = x.scan(ctx, x.askedTool(m), m, m.params)
 	}
 	if v == withheld {
-		x.g.set.Log("%s: a notification was withheld", x.srv.name)
+		x.srv.logs.Log("a notification was withheld")
 		return ""
 	}
 	return text

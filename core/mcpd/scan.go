@@ -34,7 +34,7 @@ const (
 func (x *exchange) scan(ctx context.Context, tool string, m *message, v exact.Value) (text string, is verdict) {
 	raw, is, err := x.scanValue(ctx, tool, v)
 	if err != nil {
-		x.g.set.Log("%s: withheld what could not be scanned: %s", x.srv.name, front.AsError(err).Code)
+		x.srv.logs.Log("withheld what could not be scanned: %s", front.AsError(err).Code)
 		return "", withheld
 	}
 	if is == withheld {
