@@ -214,6 +214,10 @@ func TestClientGoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set("Authorization", "Bearer "+g.key)
+			r.Header.Set("Content-Type", "application/json")
+			for name, value := range modernHeaders(body) {
+				r.Header.Set(name, value)
+			}
 			if session != "" {
 				r.Header.Set("Mcp-Session-Id", session)
 			}
