@@ -180,7 +180,7 @@ func (c *backupCheck) rows(s *Store) error {
 	by := newSummer(c.set.Secret)
 	sum, err := s.sumOf(by)
 	if err == nil && !hmac.Equal(seal, by.seal(nil, s.id, number, sum)) {
-		err = fmt.Errorf("its keys, grants, kills, operators or waiting calls are not those of commit %d: they were "+
+		err = fmt.Errorf("its keys, grants, kills, operators, tools or waiting calls are not those of commit %d: they were "+
 			"changed, or the pepper is that of another store", number)
 	}
 	return err

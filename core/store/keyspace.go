@@ -9,7 +9,8 @@ import (
 	"encoding/binary"
 )
 
-// Every key of the database starts with one of these bytes. A new kind of row adds its prefix here, with its layout.
+// Every key of the database starts with one of these bytes. A new kind of row adds its prefix here, with its layout. It
+// is not a or h: layout 1 had rows with these, and an upgrade removes them.
 const (
 	prefixKey     = 'k' // k|key id                  → API key, see key_row.go; tombstones stay
 	prefixDefer   = 'd' // d|defer token             → deferred call, JSON; resolved ones stay: see tidier
@@ -33,6 +34,8 @@ const (
 	prefixOperator = 'o' // o|name                  → console operator, JSON
 	prefixSession  = 's' // s|SHA-256 of its id     → console session, JSON; gone when it ends
 	prefixCursor   = 'f' // f|subscriber's name     → u64 cursor, u64 the furthest it ever was (see cursors.go)
+	prefixTool     = 'w' // w|MCP server|0|tool     → what is known of its definition, JSON: see Tool
+	prefixToolText = 'z' // z|MCP server|0|tool|0|digest → text of a definition that the row of the tool names
 )
 
 func keyU64(prefix byte, n uint64) []byte {

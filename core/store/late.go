@@ -32,7 +32,7 @@ type giver interface {
 }
 
 var _ = []giver{&Decide{}, &Approve{}, &ApproveAction{}, &CreateKey{}, &RollKey{}, &AddGrant{}, &KillSwitch{},
-	&PutOperator{}, &PutSession{}, &FinishAction{}}
+	&PutOperator{}, &PutSession{}, &FinishAction{}, &AcceptTool{}}
 
 func (c *Decide) class() class {
 	switch {
@@ -66,12 +66,14 @@ func (*RollKey) class() class       { return giving } // that the old key ends s
 func (*PutOperator) class() class   { return giving }
 func (*PutSession) class() class    { return giving }
 func (*FinishAction) class() class  { return giving } // an end that its reporter may report again
+func (*AcceptTool) class() class    { return giving }
 func (*RevokeKey) class() class     { return taking }
 func (*RevokeGrant) class() class   { return taking }
 func (*EndSession) class() class    { return taking }
 func (*DropCursor) class() class    { return taking }
 func (*Trim) class() class          { return taking }
 func (*MoveCursor) class() class    { return noting }
+func (*SeeTool) class() class       { return noting }
 func (*TouchSession) class() class  { return noting }
 func (*SignInRefused) class() class { return noting }
 func (*Note) class() class          { return noting }

@@ -319,6 +319,19 @@ var lateCases = map[string]lateCase{
 			return c.Seq == 1
 		}, &MoveCursor{Name: "siem", To: 1}
 	}},
+	"AcceptTool": {giving, func(l *laterRig) (Command, func() bool, Command) {
+		l.must(sawTool("a", 1))
+		l.must(sawTool("a", 2))
+		accept := func() Command { return &AcceptTool{Server: "up", Tool: "a", Digest: digest(2), By: system} }
+		return accept(), func() bool {
+			t := l.s.Tool("up", "a")
+			return t.Accepted.Digest == digest(1) && t.Pending.Digest == digest(2) && t.Before.Digest == ""
+		}, accept()
+	}},
+	"SeeTool": {noting, func(l *laterRig) (Command, func() bool, Command) {
+		l.must(sawTool("a", 1))
+		return sawTool("a", 2), func() bool { return l.s.Tool("up", "a").Pending.Digest == digest(2) }, sawTool("a", 1)
+	}},
 	"Trim":          {class: taking},
 	"forgetOver":    {class: noting},
 	"takeAgain":     {class: taking},

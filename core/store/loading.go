@@ -188,7 +188,8 @@ func (s *Store) loadState() error {
 	if err := s.loadSweeps(s.seq.state); err != nil {
 		return err
 	}
-	rest, err := s.sumOver(newSummer(s.set.Secret), prefixKill, prefixOperator, prefixSweep)
+	rest, err := s.sumOver(newSummer(s.set.Secret), prefixKill, prefixOperator, prefixSweep,
+		prefixTool)
 	if err != nil {
 		return err
 	}

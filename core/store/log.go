@@ -5,7 +5,7 @@ var RecordTypes = []string{"action_result", "auth_failed", "clock_believed", "cl
 	"config_refused", "console_sign_in", "console_sign_in_refused", "console_sign_out", "decision", "defer_created",
 	"defer_expired",
 	"defer_resolved", "defer_signed", "grant_added", "grant_consumed", "grant_revoked", "key_created", "key_revoked",
-	"kill", "operator_added", "plugin_resumed", "plugin_state", TypeRestored, "retention_trimmed", "scan",
+	"kill", TypeTool, "operator_added", "plugin_resumed", "plugin_state", TypeRestored, "retention_trimmed", "scan",
 	SubscriberDeadLetter,
 	SubscriberDropped, SubscriberGap, SubscriberPaused, SubscriberReplay, SubscriberResumed, "tokens_revealed",
 	"unanswered", "unkill",

@@ -165,6 +165,8 @@ func weigh(cmd Command) (owner string, bytes int, urgent bool) {
 		return ownerOf(c.Key), bytes, false
 	case *KillSwitch:
 		return ownerOf(c.Key), bytes, !c.Undo
+	case *SeeTool:
+		return "mcp\x00" + c.Server, bytes + len(c.Text), false // no key has such an id
 	case *RevokeKey, *RevokeGrant:
 		return "", bytes, true
 	}

@@ -82,6 +82,7 @@ type Store struct {
 	keeper  *headKeeper
 	tidier  *tidier // nil until the file may be written
 	cursors cursorTable
+	tools   toolTable
 	kept    atomic.Uint64 // the first record that retention has left
 	roots   rootCache
 	past    []life // lives of the log that are over
@@ -190,6 +191,9 @@ func (s *Store) load() error {
 		return err
 	}
 	if err := s.loadCursors(); err != nil {
+		return err
+	}
+	if err := s.loadTools(); err != nil {
 		return err
 	}
 	if err := s.loadKept(); err != nil {

@@ -16,9 +16,9 @@ import (
 // again and compares. The sum does not depend on the order of the rows (it is an additive multiset hash), so that a
 // commit takes off what it replaces and adds what it writes, whatever else there is.
 //
-// The rows are those of API keys, grants, their uses, kills, what these have left to be denied, and operators, and of
-// the deferred calls that are live. The
-// other rows give nobody anything that these do not allow, or are not all read at a start.
+// The rows are those of API keys, grants, their uses, kills, what these have left to be denied, operators, MCP tools,
+// and of the deferred calls that are live. The other rows give nobody anything that these do not allow, or are not all
+// read at a start.
 
 // rowSum is a sum of row hashes: four numbers modulo 2^64.
 type rowSum [4]uint64
@@ -76,7 +76,7 @@ const sealSize = 8 + sha256.Size
 // summed reports whether rows with the prefix are in the sum. Those of deferred calls are in it while they are live.
 func summed(prefix byte) bool {
 	switch prefix {
-	case prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep:
+	case prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep, prefixTool:
 		return true
 	}
 	return false
@@ -167,7 +167,7 @@ func (s *Store) hashOf(by *summer, key []byte) (rowHash, error) {
 
 // sumOf adds up the rows that are on disk.
 func (s *Store) sumOf(by *summer) (sum rowSum, err error) {
-	sum, err = s.sumOver(by, prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep)
+	sum, err = s.sumOver(by, prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep, prefixTool)
 	if err != nil {
 		return sum, err
 	}
@@ -209,10 +209,9 @@ func (s *Store) checkSum(sum rowSum) error {
 	case err != nil:
 		return err
 	case seal == nil && sum != rowSum{} || seal != nil && !hmac.Equal(seal, by.seal(nil, s.id, number, sum)):
-		return fmt.Errorf("keys, grants, kills, operators or waiting calls in %s are not those of commit %d: something "+
-			"other than Yett has changed them, or the file pepper is not this store's; put the directory back from where it "+
-			"was saved",
-			s.set.Dir, number)
+		return fmt.Errorf("keys, grants, kills, operators, tools or waiting calls in %s are not those of commit %d: "+
+			"something other than Yett has changed them, or the file pepper is not this store's; put the directory back from "+
+			"where it was saved", s.set.Dir, number)
 	}
 	s.seq.sum = sum
 	return nil

@@ -103,6 +103,10 @@ func TestEditedRowsAreRefused(t *testing.T) {
 		"an operator is added": func(e *edited) {
 			e.must(e.db.Set(keyStr(prefixOperator, "eve"), []byte(`{"name":"eve"}`), pebble.Sync))
 		},
+		"a tool is accepted": func(e *edited) {
+			e.must(e.db.Set(toolName{"up", "a"}.row(prefixTool), []byte(`{"accepted":{"digest":"`+digest(2)+`"}}`), pebble.Sync))
+		},
+		"a tool is forgotten": func(e *edited) { e.must(e.db.Delete(toolName{"up", "a"}.row(prefixTool), pebble.Sync)) },
 		"the sum is changed": func(e *edited) {
 			v := e.row(commitRow)
 			v[len(v)-1] ^= 1
@@ -123,6 +127,8 @@ func TestEditedRowsAreRefused(t *testing.T) {
 			r.must(r.spends(agent, sdk.Verdict{Effect: sdk.Defer, RuleID: "rule"}))
 			ask := r.call(agent, "x", sdk.Verdict{Effect: sdk.Defer})
 			r.must(ask)
+			r.must(sawTool("a", 1))
+			r.must(sawTool("a", 2))
 			r.must(&Note{Type: "last", By: system})
 			r.close()
 			e := &edited{t: t, fs: r.fs, token: ask.Out.Token, grant: grant}

@@ -42,6 +42,14 @@ func severity(typ string, root exact.Value) logspb.SeverityNumber {
 	case "WARNED", "REDACTED":
 		return notice
 	}
+	if typ == "mcp_tool" {
+		switch root.Get("state").Str() {
+		case "changed":
+			return warn
+		case "new", "accepted":
+			return notice
+		}
+	}
 	switch root.Get("to").Str() { // of a plugin_state
 	case "quarantined":
 		return failed

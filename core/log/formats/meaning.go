@@ -71,6 +71,8 @@ var kinds = map[string]kind{
 	"plugin_state":   {"Plugin changed state", "plugin", info, unstated, aPlugin(other, "Change state")},
 	"plugin_resumed": {"Plugin resumed", "plugin", low, success, aPlugin(6, "")},
 
+	"mcp_tool": {"Definition of an MCP tool seen or accepted", "tool", info, success, aTool},
+
 	"subscriber_gap":         {"Subscriber missed records", "delivery", high, failure, aLog(other, "Gap")},
 	"subscriber_dead_letter": {"Subscriber refused a record", "delivery", high, failure, aLog(other, "Dead letter")},
 	"subscriber_paused":      {"Subscriber paused", "delivery", high, failure, aLog(10, "")},
@@ -107,6 +109,8 @@ func (r *record) outcome() string {
 	switch r.typ {
 	case "plugin_state":
 		return r.text("to")
+	case "mcp_tool":
+		return r.text("state")
 	case "action_result":
 		return r.first("outcome", "action_event")
 	}
@@ -133,6 +137,11 @@ func (r *record) result() result {
 		return resultOf(r.text("success") == "true")
 	case "defer_resolved":
 		return resultOf(r.text("approved") == "true")
+	case "mcp_tool":
+		if state := r.text("state"); state == "new" || state == "changed" {
+			return pending
+		}
+		return success
 	case "plugin_state":
 		return resultOf(r.text("to") != "quarantined" && r.text("to") != "backoff")
 	}
@@ -166,6 +175,10 @@ func (r *record) level() level {
 		return low
 	case r.typ == "plugin_state" && r.text("to") == "quarantined":
 		return high
+	case r.typ == "mcp_tool" && r.text("state") == "changed":
+		return medium
+	case r.typ == "mcp_tool" && r.result() == pending, r.typ == "mcp_tool" && r.text("state") == "accepted":
+		return low
 	}
 	return r.kind().level
 }

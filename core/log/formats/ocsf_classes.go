@@ -108,6 +108,15 @@ func aTarget(activity int) func(*record) event {
 
 func aConfig(r *record) event { return manage(3, "configuration", r.text("policy_version"), "") }
 
+// aTool is the definition of a tool, by its digest.
+func aTool(r *record) event {
+	activity := 3
+	if state := r.text("state"); state == "pinned" || state == "new" {
+		activity = 1
+	}
+	return manage(activity, "tool definition", r.text("digest"), r.text("tool_id"))
+}
+
 // aPrivilege is what a grant gives to an agent.
 func aPrivilege(activity int, name string) func(*record) event {
 	return func(*record) event {
