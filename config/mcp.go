@@ -24,6 +24,12 @@ const (
 	MCPScan = "scan"
 )
 
+// Which definition of a tool counts without an operator.
+const (
+	MCPPinFirstUse = "first_use"
+	MCPPinOperator = "operator"
+)
+
 // MCP is the gateway that stands between MCP clients and MCP servers.
 type MCP struct {
 	Enabled   bool     `koanf:"enabled" default:"false" doc:"Whether MCP clients are served at all."`
@@ -36,6 +42,8 @@ type MCP struct {
 	Images    string   `koanf:"images" default:"pass" enum:"pass|deny" doc:"Images in results: nothing can look into them. pass passes them on, deny withholds the result."`
 	Audio     string   `koanf:"audio" default:"pass" enum:"pass|deny" doc:"The same of sounds."`
 	Blobs     string   `koanf:"blobs" default:"scan" enum:"pass|deny|scan" doc:"Binary resources. scan reads one that is text in truth as text, and withholds the result if anything is found there; others pass."`
+
+	Pin string `koanf:"pin" default:"first_use" enum:"first_use|operator" doc:"Which definition of a tool counts. first_use: the first one that the server gives. operator: none before an operator accepts it (yett mcp accept). In both cases a later one that differs is refused until an operator accepts it."`
 
 	Servers map[string]MCPServer `koanf:"servers" doc:"MCP servers by name. Their tools are mcp.NAME/TOOL in rules."`
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/mcpd"
 	"github.com/yett-dev/yett/core/pin"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -40,7 +41,8 @@ func (g *Gateway) listenMCP(context.Context) error {
 	ask := g.asker(2 * int64(c.MaxResult)) // one that passes the limit of a result can be scanned
 	if g.mcp, err = mcpd.New(mcpd.Settings{Config: c, Limits: g.cfg.Limits, Asker: ask, Secret: secret,
 		Random: random, Now: time.Now, Console: g.consoleLink, Log: g.warn, Start: g.startMCP, May: g.service.May,
-		Valid: config.FitsSchema, Version: g.opts.Version, Decision: g.decision}); err != nil {
+		Valid: config.FitsSchema, Version: g.opts.Version, Decision: g.decision,
+		Pins: pins{g.store, c.Pin == config.MCPPinOperator}}); err != nil {
 		return err
 	}
 	tlsSet, err := tlsConfig(g.cfg, "mcp.tls", c.TLS)
@@ -83,6 +85,26 @@ func (g *Gateway) decision(id string) ([]byte, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// pins keep the definitions of tools in the store.
+type pins struct {
+	store *store.Store
+	ask   bool // an operator accepts the first one too
+}
+
+// Seen implements mcpd.Pins.
+func (p pins) Seen(ctx context.Context, by store.Who, server, tool, digest, text string) (bool, error) {
+	return p.store.NoteTool(ctx, store.SeeTool{Server: server, Tool: tool, Digest: digest, Text: text, Ask: p.ask, By: by})
+}
+
+// Changed implements mcpd.Pins.
+func (p pins) Changed(server, tool string) bool {
+	t := p.store.Tool(server, tool)
+	if t == nil {
+		return p.ask
+	}
+	return t.Pending.Digest != "" || t.Accepted.Digest == ""
 }
 
 // startMCP runs the command of an MCP server.

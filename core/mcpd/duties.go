@@ -72,7 +72,7 @@ const mostParamHeaders = 64
 // paramHeadersOf finds them in the schema of a tool's input.
 func paramHeadersOf(schema exact.Value, path []string) (out []paramHeader) {
 	for name, property := range schema.Get("properties").Members() {
-		at := append(slices.Clone(path), name)
+		at := append(slices.Clone(path), strings.Clone(name)) // a part of a whole page
 		if h := property.Get("x-mcp-header"); h.Kind() == exact.String {
 			out = append(out, paramHeader{at, http.CanonicalHeaderKey(paramHeaders + h.Str())})
 		}

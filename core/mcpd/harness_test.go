@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ type rig struct {
 	// an answer of one event is given as the message that is in it
 	unwrap bool
 	procs  procs // what it has started
+
+	broken atomic.Bool // no definition of a tool can be noted
 
 	mu  sync.Mutex
 	got []received
@@ -95,6 +98,7 @@ func (g *rig) serve(m config.MCP) string {
 		Secret: make([]byte, 32), Random: func(p []byte) { _, _ = rand.Read(p) },
 		Now: g.bench.Now, May: g.bench.Service.May, Log: g.log,
 		Console: func() string { return "https://console.example" }, Valid: config.FitsSchema, Start: g.procs.start,
+		Pins: pins{g.bench.Store, m.Pin == config.MCPPinOperator, &g.broken},
 		Decision: func(id string) ([]byte, error) {
 			var out []byte
 			return out, g.bench.Store.Records(1, func(_ uint64, rec []byte) error {

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/doors/front"
 	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/store"
@@ -13,12 +15,12 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Pins keep which definition of a tool clients have been shown. *store.Store has them by its own door.
+// Pins keep which definition of a tool clients have been shown.
 type Pins interface {
-	// Seen notes the definition of a tool as a server gives it now, by its digest and its text. The first one is
-	// pinned. ok is false for one that differs from what is pinned and that no operator has accepted.
+	// Seen notes the definition of a tool as a server gives it now: by the digest of what it sent, and by the text as far
+	// as it may be kept. ok reports whether it is the one that counts. It is called by several goroutines at a time.
 	Seen(ctx context.Context, by store.Who, server, tool, digest, text string) (ok bool, err error)
-	// Changed reports whether the newest definition of a tool is one that no operator has accepted.
+	// Changed reports whether the newest definition of a tool is one that waits for an operator.
 	Changed(server, tool string) bool
 }
 
@@ -28,12 +30,14 @@ const mostTools = 4096
 // perScan is how many texts one scan takes.
 const perScan = 256
 
-// definitions are what is known of a server's tools since the gateway started. Safe for concurrent use.
+// definitions are what is known of a server's tools since the gateway started. Its size is bounded, whatever a server
+// lists. Safe for concurrent use.
 type definitions struct {
 	mu       sync.Mutex
 	schemas  map[string]string // the outputSchema of a tool
 	headers  map[string][]paramHeader
-	poisoned map[string]bool // tools whose definition may not be passed on
+	withheld map[string]string // why a tool may not be called
+	overfull bool              // more tools were withheld than are remembered: none may be called any more
 }
 
 // mostDefinitions bounds the tools of one server that are remembered, and mostSchema each schema, bytes.
@@ -42,16 +46,37 @@ const (
 	mostSchema      = 64 << 10
 )
 
-func (d *definitions) note(tool string, def exact.Value, poisoned bool) {
+// Why a tool may not be called.
+const (
+	whyPoisoned = "This tool's description is withheld by policy, so its calls are refused. Tell the user."
+	whyTwice    = "The server has listed this tool twice, with different definitions, so its calls are refused. Tell " +
+		"the user."
+	whyUnnoted = "The gateway could not record the definition of this tool, so its calls are refused. List the tools " +
+		"again later."
+	whyOverfull = "The server has listed too many tools that are withheld, so calls of its tools are refused until the " +
+		"gateway is restarted. Tell the user."
+	whyChanged = "The definition of this tool has changed since it was accepted. Its calls are refused until an " +
+		"operator accepts the new one (yett mcp tools). Tell the user."
+	whyNew = "No operator has accepted the definition of this tool as it is now. Its calls are refused until one does " +
+		"(yett mcp tools). Tell the user."
+)
+
+// note keeps what calls of a tool need. why is not "" if there may be none.
+func (d *definitions) note(tool string, def exact.Value, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.schemas == nil {
-		d.schemas, d.poisoned, d.headers = map[string]string{}, map[string]bool{}, map[string][]paramHeader{}
+		d.schemas, d.withheld, d.headers = map[string]string{}, map[string]string{}, map[string][]paramHeader{}
 	}
-	if poisoned {
-		d.poisoned[tool] = true
-	} else {
-		delete(d.poisoned, tool)
+	tool = strings.Clone(tool) // a part of a whole page
+	_, known := d.withheld[tool]
+	switch {
+	case why == "":
+		delete(d.withheld, tool)
+	case known || len(d.withheld) < mostDefinitions:
+		d.withheld[tool] = why
+	default:
+		d.overfull = true
 	}
 	if h := paramHeadersOf(def.Get("inputSchema"), nil); len(h) == 0 {
 		delete(d.headers, tool)
@@ -73,10 +98,14 @@ func (d *definitions) headersOf(tool string) []paramHeader {
 	return d.headers[tool]
 }
 
-func (d *definitions) of(tool string) (schema string, poisoned bool) {
+func (d *definitions) of(tool string) (schema, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.schemas[tool], d.poisoned[tool]
+	why = d.withheld[tool]
+	if why == "" && d.overfull {
+		why = whyOverfull
+	}
+	return d.schemas[tool], why
 }
 
 // withheldTool says why a tool's calls are refused because of its definition, or "".
@@ -85,14 +114,16 @@ func (x *exchange) withheldTool() string {
 		return ""
 	}
 	tool := x.msg.params.Get("name").Str()
-	if _, poisoned := x.srv.defs.of(tool); poisoned {
-		return "This tool's description is withheld by policy, so its calls are refused. Tell the user."
+	if _, why := x.srv.defs.of(tool); why != "" {
+		return why
 	}
-	if x.g.set.Pins != nil && x.g.set.Pins.Changed(x.srv.name, tool) {
-		return "The definition of this tool has changed since it was accepted. Its calls are refused until an operator " +
-			"accepts the new one (yett mcp tools). Tell the user."
+	switch {
+	case x.g.set.Pins == nil || !x.g.set.Pins.Changed(x.srv.name, tool):
+		return ""
+	case x.g.set.Config.Pin == config.MCPPinOperator:
+		return whyNew
 	}
-	return ""
+	return whyChanged
 }
 
 // breaksSchema reports whether a redacted result no longer is what its tool promises.
@@ -118,7 +149,7 @@ func (x *exchange) scrubTools(ctx context.Context, m *message, result, tools exa
 	if tools.Len() > mostTools {
 		return failure(m.id.Raw(), &fault{code: codeInternal, msg: "the server lists too many tools on one page"})
 	}
-	kept, all, err := x.keptTools(ctx, tools)
+	kept, all, err := x.keptTools(ctx, m, tools)
 	if err != nil {
 		x.srv.logs.Log("withheld a list of tools: %s", front.AsError(err).Code)
 		return x.withheldAnswer(m.id.Raw(), "The list of tools is withheld: it could not be scanned", nil)
@@ -148,77 +179,138 @@ func (x *exchange) scrubTools(ctx context.Context, m *message, result, tools exa
 
 func (x *exchange) listTool() string { return toolPrefix + x.srv.name + "/tools/list" }
 
+// offered is one definition of a page that the caller may be told of.
+type offered struct {
+	name   string
+	def    exact.Value
+	raw    string // its very bytes
+	digest string // of the definition as sent
+	text   string // what the caller gets of it, "" for nothing
+	why    string // why the tool may not be called
+	counts bool   // it is the definition that counts
+}
+
 // keptTools are the definitions that the caller gets, and whether these are all of them, with their very bytes.
-func (x *exchange) keptTools(ctx context.Context, tools exact.Value) (kept []string, all bool, err error) {
-	var offered []exact.Value
-	all = true
-	for def := range tools.Elements() {
-		if x.mayList(def.Get("name").Str()) {
-			offered = append(offered, def)
-		} else {
-			all = false
-		}
-	}
-	for len(offered) > 0 {
-		n := min(len(offered), perScan)
-		texts, err := x.scanTools(ctx, offered[:n])
-		if err != nil {
+func (x *exchange) keptTools(ctx context.Context, m *message, tools exact.Value) (kept []string, all bool,
+	err error) {
+	page, all := x.offeredTools(m, tools)
+	for rest := page; len(rest) > 0; {
+		part := rest[:min(len(rest), perScan)]
+		rest = rest[len(part):]
+		if err := x.scanTools(ctx, part); err != nil {
 			return nil, false, err
 		}
-		for i, def := range offered[:n] {
-			name := def.Get("name").Str()
-			x.srv.defs.note(name, def, texts[i] == "")
-			ok, err := x.pinned(ctx, name, def)
-			if err != nil {
-				return nil, false, err
-			}
-			if !ok || texts[i] == "" {
+		x.pinTools(ctx, part)
+		for _, o := range part {
+			x.srv.defs.note(o.name, o.def, o.why)
+			if o.why != "" || !o.counts {
 				all = false
 				continue
 			}
-			all = all && texts[i] == def.Raw()
-			kept = append(kept, texts[i])
+			all = all && o.text == o.raw
+			kept = append(kept, o.text)
 		}
-		offered = offered[n:]
 	}
 	return kept, all, nil
 }
 
+// offeredTools are the definitions of a page that the caller may be told of, and whether these are all. A tool that is
+// there twice is not called: nobody could say which definition counts.
+func (x *exchange) offeredTools(m *message, tools exact.Value) (page []*offered, all bool) {
+	all = true
+	byName := map[string]*offered{}
+	for def := range tools.Elements() {
+		o := &offered{name: def.Get("name").Str(), def: def}
+		if !x.mayList(o.name) {
+			all = false
+			continue
+		}
+		from, to := def.Span()
+		o.raw = m.raw[from:to]
+		o.digest = pin.Digest(def.AppendCanonical(nil))
+		if o.raw != def.Raw() { // it has escapes that are read as others
+			o.digest = pin.Digest([]byte(o.raw))
+		}
+		page = append(page, o)
+		first := byName[o.name]
+		switch {
+		case first == nil:
+			byName[o.name] = o
+		case first.why != "" || first.digest != o.digest:
+			first.why, o.why = whyTwice, whyTwice
+		}
+	}
+	for _, o := range page { // a third one may have come behind two that are the same
+		o.why = byName[o.name].why
+	}
+	return page, all
+}
+
 // mayList reports whether a caller is told of a tool.
 func (x *exchange) mayList(tool string) bool {
-	if tool == "" || isMethod(tool) || !x.srv.offers(tool) {
+	id := toolPrefix + x.srv.name + "/" + tool
+	if tool == "" || isMethod(tool) || !x.srv.offers(tool) ||
+		wire.CheckName("tool_id", id, x.g.set.Limits.Name, true) != nil { // nobody could ask about it
 		return false
 	}
-	return x.g.set.May(x.r.Caller.Key, agentOf(x.r.Caller.Key, x.c), x.c.sessionID(), toolPrefix+x.srv.name+"/"+tool)
+	return x.g.set.May(x.r.Caller.Key, agentOf(x.r.Caller.Key, x.c), x.c.sessionID(), id)
 }
 
-// pinned notes a definition, and reports whether it is the one that counts.
-func (x *exchange) pinned(ctx context.Context, tool string, def exact.Value) (bool, error) {
-	if x.g.set.Pins == nil {
-		return true, nil
+// pinTools notes definitions. One that cannot be noted is not passed on.
+func (x *exchange) pinTools(ctx context.Context, page []*offered) {
+	var all sync.WaitGroup
+	var failed atomic.Pointer[string] // the code of one error
+	for _, o := range page {
+		if o.why != "" {
+			continue
+		}
+		if x.g.set.Pins == nil {
+			o.counts = true
+			continue
+		}
+		all.Go(func() { // the store writes in one go what comes at the same time
+			text, f := reparse(tame(o.text), x.g.lim)
+			if f != nil {
+				o.why = whyUnnoted
+				return
+			}
+			var err error
+			o.counts, err = x.g.set.Pins.Seen(ctx, x.r.Caller.Who, x.srv.name, o.name, o.digest,
+				string(text.AppendCanonical(nil)))
+			if err != nil {
+				o.why = whyUnnoted
+				failed.Store(new(string(front.AsError(err).Code)))
+			}
+		})
 	}
-	text := string(def.AppendCanonical(nil))
-	return x.g.set.Pins.Seen(ctx, x.r.Caller.Who, x.srv.name, tool, pin.Digest([]byte(text)), text)
+	all.Wait()
+	if code := failed.Load(); code != nil {
+		x.g.set.Log("%s: left tools out of a list: their definitions could not be recorded: %s", x.srv.name, *code)
+	}
 }
 
-// scanTools scans definitions. A text is "" for one that may not be passed on.
-func (x *exchange) scanTools(ctx context.Context, defs []exact.Value) ([]string, error) {
+// scanTools scans definitions. One that may not be passed on says why.
+func (x *exchange) scanTools(ctx context.Context, page []*offered) error {
 	q := &wire.ScanRequest{ToolID: x.listTool(), AgentID: agentOf(x.r.Caller.Key, x.c), SessionID: x.c.sessionID()}
-	for _, def := range defs {
-		q.Outputs = append(q.Outputs, wire.ScanOutput{OutputJSON: json.RawMessage(def.Raw())})
+	for _, o := range page {
+		q.Outputs = append(q.Outputs, wire.ScanOutput{OutputJSON: json.RawMessage(o.def.Raw())})
 	}
 	s, err := x.g.set.Asker.Scan(ctx, x.r.Caller, q)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	texts := make([]string, len(defs))
-	for i := range min(len(texts), len(s.Outputs)) {
-		switch o := &s.Outputs[i]; o.Outcome {
-		case outcomePass, outcomeWarned:
-			texts[i] = defs[i].Raw()
-		case outcomeRedacted:
-			texts[i] = string(o.SanitizedJSON)
+	for i, o := range page {
+		if i < len(s.Outputs) {
+			switch got := &s.Outputs[i]; got.Outcome {
+			case outcomePass, outcomeWarned:
+				o.text = o.raw
+			case outcomeRedacted:
+				o.text = string(got.SanitizedJSON)
+			}
+		}
+		if o.text == "" {
+			o.why = whyPoisoned
 		}
 	}
-	return texts, nil
+	return nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -178,10 +179,18 @@ func TestToolTextsGo(t *testing.T) {
 	if fmt.Sprint(left) != `[{"n":6} {"n":9}]` {
 		t.Errorf("%v", left)
 	}
+	again := sawTool("a", 6) // as it was before, and less of it may be kept
+	again.Text = `{"n":"[hidden]"}`
+	r.must(again)
+	one := r.s.Tool("up", "a")
+	for _, d := range one.definitions() {
+		if _, err := r.s.ToolText(one, d); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := r.s.db.Set(toolName{"up", "a"}.row(prefixToolText, digest(9)), []byte("{}"), pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
-	one := r.s.Tool("up", "a")
 	if text, err := r.s.ToolText(one, one.Accepted); err == nil {
 		t.Errorf("a text that was changed is shown: %s", text)
 	}
@@ -256,6 +265,28 @@ func TestToolsOfALateBatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody sees an acceptance whose operator was refused, not even before it is taken back.
+func TestLateAcceptanceIsNotSeen(t *testing.T) {
+	l := newLaterRig(t)
+	l.must(sawTool("a", 1))
+	l.must(sawTool("a", 2))
+	l.disk.stop()
+	done := make(chan error)
+	go func() { done <- l.s.Commit(context.Background(), accepted("a", 2)) }()
+	<-l.disk.begun
+	l.s.seq.look(l.clock.advance(time.Hour))
+	if got := codeOf(<-done); got != sdk.CodeAuditUnavailable {
+		t.Errorf("got %v", got)
+	}
+	l.disk.oneMore()
+	<-l.disk.begun // it is on disk, and what takes it back is not
+	if one := l.s.Tool("up", "a"); one.Pending.Digest != digest(2) || one.Accepted.Digest != digest(1) {
+		t.Errorf("%+v", one)
+	}
+	l.disk.goOn()
+	healthyAgain(t, l.s)
 }
 
 // The bounds hold, and what is there can still change.
