@@ -44,11 +44,18 @@ func newRoot() *cobra.Command {
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reveal(), admin.Reload(),
 		admin.Clock(), author.Scanner(), scan.Command(), hookCommand(),
 		connect.Command(connect.Options{Gateway: localGateway, Doctor: doctor.Prove}), doctor.Command(), execrun.Command(),
-		mcpbridge.Command())
+		mcpCommand())
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
 		append(admin.Plugins(), author.Plugins()...)...))
 	return root
+}
+
+// mcpCommand is a bridge for clients, and holds what operators do about the tools of MCP servers.
+func mcpCommand() *cobra.Command {
+	cmd := mcpbridge.Command()
+	cmd.AddCommand(admin.MCP()...)
+	return cmd
 }
 
 // localGateway is the gateway on this machine that makes the keys of coding agents.

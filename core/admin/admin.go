@@ -1,8 +1,9 @@
 // Package admin serves the admin socket: what an operator on the same machine does with `yett keys`, `yett audit` and
 // `yett kill`. It owns who may come in (the server's own uid or root, no process that the server started, and none that
 // is confined further than the server) and the small HTTP protocol on the socket. It makes and revokes keys, kills and
-// undoes a kill, reloads the configuration, lets plugins go on, and reads; it must never approve or decide. Commands of
-// cmd/yett come in through Client; work goes to the same operations as everything else.
+// undoes a kill, reloads the configuration, lets plugins go on, accepts definitions of MCP tools, and reads; it must
+// never approve a call or decide. Commands of cmd/yett come in through Client; work goes to the same operations as
+// everything else.
 package admin
 
 import (
@@ -43,6 +44,7 @@ type Exporter interface {
 type Settings struct {
 	Service *ops.Service
 	Export  Exporter
+	Tools   Tools
 	Backup  func(signer *log.Signer, out store.BackupOut) (*store.Manifest, error)
 	Signer  *log.Signer
 	Version string
@@ -143,10 +145,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Content-Type", "application/json")
-		if err := writeKeys(w, s.set.Service.Keys()); err != nil {
-			s.set.Log("admin: list keys: %v", err)
-			panic(http.ErrAbortHandler) // the client must not take a cut list for a whole one
-		}
+		s.listed("keys", writeKeys(w, s.set.Service.Keys()))
 	})
 	mux.HandleFunc("POST /keys", s.create)
 	mux.HandleFunc("POST /keys/{id}/revoke", func(w http.ResponseWriter, r *http.Request) {
@@ -156,6 +155,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /keys/{id}/roll", s.roll)
 	mux.HandleFunc("POST /kill", s.kill)
 	s.controls(mux)
+	s.tools(mux)
 	mux.HandleFunc("GET /audit/key", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"key": s.set.Signer.PublicKey(), "key_id": s.set.Signer.KeyID()}, nil)
 	})
@@ -174,6 +174,14 @@ func (s *Server) routes() http.Handler {
 		answer(w, map[string]any{"seq": seq, "proof": string(proof)}, err)
 	})
 	return mux
+}
+
+// listed ends an answer that is a list. The client must not take a cut one for a whole one.
+func (s *Server) listed(what string, err error) {
+	if err != nil {
+		s.set.Log("admin: list %s: %v", what, err)
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // writeKeys writes the list row by row: there may be a million keys that ended, and the whole list is never held.
