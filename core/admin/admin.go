@@ -51,6 +51,7 @@ type Settings struct {
 	URL     string // of the HTTP API
 	Socket  string // path of the agents' socket, "" if it is off
 	Console string // address of the console, "" if it is off
+	MCP     string // address of the MCP gateway, "" if it is off
 	// Certificate is what the HTTP API shows, in PEM form: commands on this machine trust it without a CA. "" without TLS.
 	Certificate string
 	Control     Control
@@ -140,7 +141,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console,
-			"certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
+			"mcp": s.set.MCP, "certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

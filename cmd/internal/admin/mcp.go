@@ -161,8 +161,8 @@ func mcpAccept() *cobra.Command {
 		Use:   "accept SERVER TOOL --data DIR",
 		Short: "Accept the changed definition of a tool",
 		Long: pinHelp + "\n\nThis accepts the definition that waits, by its digest: yett mcp tools shows it. Without " +
-			"--digest the difference is shown,\nand the digest is asked for at the terminal. If the definition has changed again " +
-			"meanwhile, nothing is accepted. The audit\nlog says who accepted which digest.",
+			"--digest the difference is shown,\nand the digest is asked for at the terminal. If the definition has " +
+			"changed again meanwhile, nothing is accepted. The audit\nlog says who accepted which digest.",
 		Example: "  yett mcp accept github search_issues --data /var/lib/yett\n" +
 			"  yett mcp accept github search_issues --digest sha256:… --data /var/lib/yett",
 		Args: cobra.ExactArgs(2),

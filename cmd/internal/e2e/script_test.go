@@ -26,12 +26,13 @@ import (
 //
 //	exits CODE COMMAND ARG…          run a command that must end with that exit code
 //	certs DIR                        make ca.pem, other-ca.pem, server.pem with server.key, and other.key in DIR
-//	running DIR                      wait until a server answers on data directory DIR; sets $URL
+//	running DIR                      wait until a server answers on data directory DIR; sets $URL, and $MCP
 //	filled FILE                      wait until a file has a whole line
 //	until WANT COMMAND ARG…          run a command again and again until what it prints contains WANT
 //	member VAR MEMBER[.MEMBER]       set $VAR to a member of the JSON object that the last command printed
 //	receiver FILE                    serve a webhook that keeps a checkpoint in FILE and answers with it; sets $RECEIVER
 //	witness KEYFILE                  serve a witness of the log whose key is in KEYFILE; sets $WITNESS and $WITNESS_KEY
+//	mcpserver FILE                   serve an MCP server whose list of tools is in FILE; sets $UPSTREAM
 //	post STATUS KEY PATH BODY WANT   POST to $URL; the status must be STATUS and the answer contain WANT
 func TestScripts(t *testing.T) {
 	yett := Binary(t)
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"certs": scriptCerts, "exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints,
 			"member": scriptMember, "post": scriptPost, "receiver": scriptReceiver,
-			"witness": scriptWitness,
+			"witness": scriptWitness, "mcpserver": scriptMCPServer,
 		},
 	})
 }
@@ -91,8 +92,9 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 func scriptRunning(ts *testscript.TestScript, neg bool, args []string) {
 	scriptArgs(ts, neg, args, 1, "running DIR")
 	scriptUntil(ts, func(ctx context.Context) error {
-		url, err := statusURL(ctx, ts.MkAbs(args[0]))
+		url, mcp, err := statusURLs(ctx, ts.MkAbs(args[0]))
 		ts.Setenv("URL", url)
+		ts.Setenv("MCP", mcp)
 		return err
 	})
 }
@@ -140,15 +142,15 @@ func scriptUntil(ts *testscript.TestScript, try func(ctx context.Context) error)
 	}
 }
 
-func statusURL(ctx context.Context, data string) (string, error) {
+func statusURLs(ctx context.Context, data string) (url, mcp string, err error) {
 	c, err := admin.Dial(data)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer c.Close()
-	var status struct{ URL string }
+	var status struct{ URL, MCP string }
 	err = c.Do(ctx, "GET", "/status", nil, &status)
-	return status.URL, err
+	return status.URL, status.MCP, err
 }
 
 func scriptMember(ts *testscript.TestScript, neg bool, args []string) {
