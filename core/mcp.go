@@ -107,6 +107,22 @@ func (p pins) Changed(server, tool string) bool {
 	return t.Pending.Digest != "" || t.Accepted.Digest == ""
 }
 
+// mcpTools is what operators do about tools.
+type mcpTools struct {
+	*store.Store
+
+	mcp *mcpd.Gateway // nil: off
+}
+
+// Commit has clients list the tools again once a definition was accepted.
+func (t mcpTools) Commit(ctx context.Context, cmd store.Command) error {
+	err := t.Store.Commit(ctx, cmd)
+	if err == nil && t.mcp != nil {
+		t.mcp.ToolsChanged()
+	}
+	return err
+}
+
 // startMCP runs the command of an MCP server.
 func (g *Gateway) startMCP(name string, s *config.MCPServer) (mcpd.Process, error) {
 	policy := loaded.PolicyOfMCP(s)
