@@ -176,6 +176,7 @@ func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 	req, err := http.NewRequestWithContext(ctx, "POST", ts.Getenv("URL")+args[2], strings.NewReader(args[3]))
 	ts.Check(err)
 	req.Header.Set("Authorization", "Bearer "+args[1])
+	req.Header.Set("Content-Type", "application/json")
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
 	ts.Check(err)
