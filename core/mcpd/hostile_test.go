@@ -92,7 +92,8 @@ func TestLinesOnOurStream(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, "{\n  \"jsonrpc\": \"2.0\",\r\n \r \"id\": %s,\n\n \"result\": {\"content\": []}\n}\n", idOf(r.body))
+		fmt.Fprintf(w, "{\n  \"jsonrpc\": \"2.0\",\r\n \r \"id\": %s,\n\n \"result\": {\"content\": []}\n}\n",
+			idOf(r.body))
 	})
 	id := g.initialize(`{"elicitation":{"url":{}}}`)
 	go eventually(func() bool { return g.bench.AnswerPending(true) > 0 })
@@ -142,5 +143,40 @@ func TestLogOfServersTexts(t *testing.T) {
 	g.send(call(1, "read", `{}`), "Mcp-Session-Id", id)
 	if got := g.logged(); !strings.Contains(got, "not passed on") || strings.Contains(got, doortest.Secret) {
 		t.Error(got)
+	}
+}
+
+// Only what can be no text is taken for a binary.
+func TestNoBinaries(t *testing.T) {
+	for name, result := range map[string]string{
+		"a member called blob":    `{"content":[],"structuredContent":{"blob":"S3CR3T00"}}`,
+		"an object like an image": `{"content":[],"structuredContent":{"type":"image","data":"S3CR3T00"}}`,
+		"a resource":              `{"contents":[{"uri":"a","blob":"S3CR3T00"}]}`,
+		"text as an image":        `{"content":[{"type":"image","mimeType":"image/svg+xml","data":"UzNDUjNU"}]}`,
+		"text with other signs":   `{"contents":[{"uri":"a","blob":"UzND UjNU"}]}`,
+		"text without its end":    `{"contents":[{"uri":"a","blob":"UzNDUjNUIQ"}]}`,
+		"text for the web":        `{"contents":[{"uri":"a","blob":"UzNDUjNUPz8_"}]}`,
+		"UTF-16":                  `{"contents":[{"uri":"a","blob":"//5TADMAQwBSADMAVAA="}]}`,
+	} {
+		g := newRig(t, plain(result))
+		_, _, got := g.send(call(1, "read", `{}`))
+		if strings.Contains(got, result) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// Binaries come back in their places, however many there are.
+func TestManyBinaries(t *testing.T) {
+	var want strings.Builder
+	want.WriteString(`{"content":[{"type":"text","text":"S3CR3T"}`)
+	for i := range 2_000 {
+		fmt.Fprintf(&want, `,{"a":[{"uri":"","blob":"%s%08d"}]}`, strings.Repeat("////", 64), i)
+	}
+	want.WriteString(`]}`)
+	g := newRig(t, plain(want.String()))
+	_, _, got := g.send(call(1, "read", `{}`))
+	if !strings.Contains(got, strings.Replace(want.String(), "S3CR3T", "[hidden]", 1)) {
+		t.Errorf("%.300s", got)
 	}
 }

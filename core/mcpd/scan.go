@@ -1,13 +1,10 @@
 package mcpd
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/doors/front"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -56,7 +53,7 @@ func (x *exchange) scanValue(ctx context.Context, tool string, v exact.Value) (r
 		return raw, passedOn, nil // no text, and no name of a member
 	}
 	var b binaries
-	if err := b.find(v, nil, &x.g.set.Config); err != nil {
+	if err := b.find(v, nil, false, &x.g.set.Config); err != nil {
 		return "", withheld, nil
 	}
 	from, _ := v.Span()
@@ -90,138 +87,6 @@ func (x *exchange) scanValue(ctx context.Context, tool string, v exact.Value) (r
 		}
 	}
 	return b.put(raw, s.Outputs[0].Outcome, s.Outputs[0].SanitizedJSON, x.g.lim)
-}
-
-// binaries are the parts of a value that are no text: images, sounds and blobs, in base64. They are not scanned as the
-// text that they are not.
-type binaries struct {
-	edits []edit   // takes each out
-	paths [][]int  // where each stands: the numbers of members and elements from the root
-	raws  []string // what each was
-	texts []string // blobs that are text in truth
-}
-
-// mostTexts bounds the blobs that are scanned with one result.
-const mostTexts = 255
-
-func (b *binaries) find(v exact.Value, path []int, set policy) error {
-	switch v.Kind() {
-	case exact.Array:
-		i := 0
-		for e := range v.Elements() {
-			if err := b.find(e, append(path, i), set); err != nil {
-				return err
-			}
-			i++
-		}
-	case exact.Object:
-		kind := v.Get("type").Str()
-		i := 0
-		for name, e := range v.Members() {
-			at := append(path, i)
-			i++
-			var err error
-			switch {
-			case e.Kind() == exact.String && name == "data" && (kind == "image" || kind == "audio"):
-				err = b.add(e, at, set, kind)
-			case e.Kind() == exact.String && name == "blob":
-				err = b.add(e, at, set, name)
-			default:
-				err = b.find(e, at, set)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (b *binaries) add(v exact.Value, path []int, set policy, kind string) error {
-	do := set.BinaryPolicy(kind)
-	if do == "deny" {
-		return errBinary
-	}
-	raw, err := base64.StdEncoding.DecodeString(v.Str())
-	if err != nil {
-		return nil // no base64, so it is scanned as the text that it is
-	}
-	if do == "scan" && isText(raw) {
-		if len(b.texts) == mostTexts {
-			return errBinary
-		}
-		b.texts = append(b.texts, string(raw))
-	}
-	b.edits = append(b.edits, replace(v, `""`))
-	b.paths = append(b.paths, append([]int(nil), path...))
-	b.raws = append(b.raws, v.Raw())
-	return nil
-}
-
-// isText reports whether bytes are text that a person could read: UTF-8 without control characters other than those of
-// lines.
-func isText(raw []byte) bool {
-	return len(raw) > 0 && utf8.Valid(raw) && !bytes.ContainsFunc(raw, func(r rune) bool {
-		return r < ' ' && r != '\n' && r != '\r' && r != '\t' && r != '\f' && r != 0x1b
-	})
-}
-
-// policy says what becomes of binaries. *config.MCP has it.
-type policy interface{ BinaryPolicy(kind string) string }
-
-// put gives what is left of a value with the binaries back in their places.
-func (b *binaries) put(raw, outcome string, clean json.RawMessage, lim exact.Limits) (string, verdict, error) {
-	switch outcome {
-	case outcomePass, outcomeWarned:
-		return raw, passedOn, nil
-	case outcomeRedacted:
-	default:
-		return "", withheld, nil
-	}
-	if len(clean) == 0 {
-		return "", withheld, errors.New("the scan redacted the output and gave none")
-	}
-	if len(b.paths) == 0 {
-		return string(clean), passedOn, nil
-	}
-	var doc exact.Doc
-	if err := doc.Parse(string(clean), lim); err != nil {
-		return "", withheld, err
-	}
-	edits := make([]edit, len(b.paths))
-	for i, path := range b.paths {
-		v, ok := walk(doc.Root(), path)
-		if !ok || v.Raw() != `""` {
-			return "", withheld, errors.New("the redacted output has another shape")
-		}
-		edits[i] = replace(v, b.raws[i])
-	}
-	return apply(string(clean), edits), passedOn, nil
-}
-
-// walk finds the value at a path.
-func walk(v exact.Value, path []int) (exact.Value, bool) {
-	for _, n := range path {
-		var next exact.Value
-		i := 0
-		switch v.Kind() {
-		case exact.Array:
-			next = v.Index(n)
-		case exact.Object:
-			for _, e := range v.Members() {
-				if i == n {
-					next = e
-					break
-				}
-				i++
-			}
-		}
-		if !next.Exists() {
-			return exact.Value{}, false
-		}
-		v = next
-	}
-	return v, true
 }
 
 // scrubAnswer scans an answer: a result or an error.
