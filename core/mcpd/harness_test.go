@@ -19,6 +19,7 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/doors/front"
 	"github.com/yett-dev/yett/core/mcpd"
+	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/testkit/doortest"
 )
 
@@ -33,7 +34,8 @@ type rig struct {
 	stop  func()        // ends it; may be called more than once
 	// an answer of one event is given as the message that is in it
 	unwrap bool
-	procs  procs // what it has started
+	procs  procs       // what it has started
+	made   *ops.NewKey // of key
 
 	broken atomic.Bool // no definition of a tool can be noted
 
@@ -56,7 +58,8 @@ type answer func(w http.ResponseWriter, r received)
 func newRig(t testing.TB, say answer, change ...func(*config.MCP)) *rig {
 	t.Helper()
 	g := &rig{t: t, bench: doortest.New(t)}
-	g.key = g.bench.Key("agent", "agent").Value
+	g.made = g.bench.Key("agent", "agent")
+	g.key = g.made.Value
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {

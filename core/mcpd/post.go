@@ -269,15 +269,31 @@ func (x *exchange) stripped() string {
 
 // forward sends a message on and relays what comes back. d is the decision that permits it, nil where none is needed.
 func (x *exchange) forward(body string, d *ask.Decision) {
-	in, err := x.srv.up.send(x.r.Context(), &outgoing{method: http.MethodPost, body: body, msg: x.msg,
-		header: x.r.Header, session: x.upstreamSession(), key: x.r.Caller.Key.ID, modern: x.c.modern,
-		wrote: d.Sent})
-	if err != nil {
-		x.unreachable(err)
+	if x.halted(d) {
+		x.stop()
 		return
 	}
-	defer in.end()
-	x.relay(in)
+	ctx, end := x.guarded(d)
+	defer end()
+	in, err := x.srv.up.send(ctx, &outgoing{method: http.MethodPost, body: body, msg: x.msg,
+		header: x.r.Header, session: x.upstreamSession(), key: x.r.Caller.Key.ID, modern: x.c.modern,
+		wrote: d.Sent})
+	x.pass(ctx, in, err)
+}
+
+// pass relays what came back, or answers for a server from which nothing came.
+func (x *exchange) pass(ctx context.Context, in *incoming, err error) {
+	if err == nil {
+		defer in.end()
+	}
+	switch {
+	case ctx.Err() != nil && x.r.Context().Err() == nil, x.halted(nil):
+		x.stop()
+	case err != nil:
+		x.unreachable(err)
+	default:
+		x.relay(in)
+	}
 }
 
 func (x *exchange) upstreamSession() string {
@@ -344,12 +360,13 @@ func (g *Gateway) bare(w http.ResponseWriter, r *front.Request, method string) {
 		x.fail(f)
 		return
 	}
-	in, err := srv.up.send(ctx, &outgoing{method: method, header: r.Header, session: x.upstreamSession(),
-		key: x.r.Caller.Key.ID, modern: x.c.modern})
-	if err != nil {
-		x.unreachable(err)
+	if x.halted(nil) {
+		x.stop()
 		return
 	}
-	defer in.end()
-	x.relay(in)
+	guarded, end := x.guarded(nil)
+	defer end()
+	in, err := srv.up.send(guarded, &outgoing{method: method, header: r.Header, session: x.upstreamSession(),
+		key: x.r.Caller.Key.ID, modern: x.c.modern})
+	x.pass(guarded, in, err)
 }

@@ -55,6 +55,8 @@ func (x *exchange) openSession(upstream string) error {
 func (x *exchange) relayOne(in *incoming) {
 	text, _, err := x.scrub(in.one)
 	switch {
+	case x.halted(nil):
+		x.stop()
 	case err != nil:
 		x.unreachable(err)
 	case text == "":
@@ -97,6 +99,9 @@ func (x *exchange) relayEvents(from events) {
 			}
 			break
 		}
+		if x.halted(nil) {
+			break
+		}
 		resumable = resumable || e.id && !x.c.modern
 		out := e.raw
 		if e.has && e.data != "" {
@@ -116,6 +121,10 @@ func (x *exchange) relayEvents(from events) {
 		if !x.out.event(out) {
 			return
 		}
+	}
+	if x.halted(nil) && !whole {
+		x.stop()
+		return
 	}
 	if x.msg != nil && x.msg.kind == request && !whole && !resumable && x.r.Context().Err() == nil {
 		x.died()

@@ -154,7 +154,7 @@ func (x *exchange) hold(d *ask.Decision, url string, within time.Duration, stop 
 	ends := x.g.set.Now().Add(within)
 	for {
 		left := ends.Sub(x.g.set.Now())
-		if left <= 0 || ctx.Err() != nil {
+		if left <= 0 || ctx.Err() != nil || x.stopping() {
 			break
 		}
 		st, err := x.g.set.Asker.DeferStatus(ctx, x.r.Caller, d.DeferToken, min(seconds(left), 55))
@@ -175,6 +175,16 @@ func (x *exchange) hold(d *ask.Decision, url string, within time.Duration, stop 
 	}
 	x.refuse(waitingText(d.DecisionID, url)+". Tell the user, and send the identical call again once it is approved.",
 		d.ReasonCode, d.DecisionID)
+}
+
+// stopping reports whether the gateway goes down: nobody waits for a person then.
+func (x *exchange) stopping() bool {
+	select {
+	case <-x.r.Caller.Stopping:
+		return true
+	default:
+		return false
+	}
 }
 
 func seconds(d time.Duration) int { return min(max(int((d+time.Second-1)/time.Second), 0), 60) }

@@ -113,6 +113,12 @@ func (s *Service) Overtaken(r *Request) bool {
 	return p.yes && s.set.Store.KilledSince(p.began, r.Key, p.agent, p.session, p.tool) != nil
 }
 
+// Halts reports whether a key is stopped, or a kill covers such a call of it: nothing is done for it any more, also
+// where it was permitted and runs.
+func (s *Service) Halts(key *store.Key, agent, session, tool string) bool {
+	return s.set.Store.KeyStopped(key.ID) || s.set.Store.Killed(key, agent, session, tool) != nil
+}
+
 // Permitted reports whether r's answer is a PERMIT that binds.
 func (r *Request) Permitted() bool { return r.permitted.yes }
 

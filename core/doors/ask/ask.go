@@ -26,6 +26,10 @@ type Operations interface {
 	Enter() uint32
 	// Leave counts it out.
 	Leave(generation uint32)
+	// Overtaken reports whether a kill covers what a request permitted, or has since it began.
+	Overtaken(r *ops.Request) bool
+	// Halts reports whether a key is stopped, or a kill covers such a call of it.
+	Halts(key *store.Key, agent, session, tool string) bool
 }
 
 // Settings are what an Asker needs; all but Trace are required.
@@ -72,12 +76,19 @@ type Decision struct {
 	*wire.AuthorizeResponse
 
 	flight *flight
+	asked  *ops.Request
 }
 
 // Permits reports whether the call may run now. Nothing but this says so: a dry run permits nothing, and a repeat was
 // permitted before.
 func (d *Decision) Permits() bool {
 	return d.Effect == sdk.Permit.String() && !d.DryRun && !d.Repeat
+}
+
+// Overtaken reports whether a kill has come since that covers the call: what was permitted must not be sent on, nor a
+// PERMIT be told. Whoever does neither at once asks again before.
+func (d *Decision) Overtaken() bool {
+	return d != nil && d.flight != nil && d.flight.ops.Overtaken(d.asked)
 }
 
 // Sent says that the answer has left, or that what it permitted has been sent on. Until then a kill waits for it (for
@@ -129,7 +140,8 @@ func (a *Asker) Authorize(ctx context.Context, c Caller, q *wire.AuthorizeReques
 	o.True("dry_run", q.DryRun)
 	o.Opt("note", q.Note)
 	f := &flight{ops: a.set.Operations}
-	resp, err := a.run(ctx, a.authorize, c, o.Close(), f)
+	asked := &ops.Request{Flight: f}
+	resp, err := a.runAs(ctx, a.authorize, c, o.Close(), asked)
 	if err != nil {
 		f.land()
 		return nil, err
@@ -139,7 +151,12 @@ func (a *Asker) Authorize(ctx context.Context, c Caller, q *wire.AuthorizeReques
 		f.land()
 		return nil, sdk.Errf(sdk.CodeInternal, "%s gave no decision", a.authorize.Name)
 	}
-	return &Decision{AuthorizeResponse: d, flight: f}, nil
+	return &Decision{AuthorizeResponse: d, flight: f, asked: asked}, nil
+}
+
+// Stopped reports whether nothing more may be done for a caller: its key is stopped, or a kill covers such a call.
+func (a *Asker) Stopped(c Caller, agent, session, tool string) bool {
+	return a.set.Operations.Halts(c.Key, agent, session, tool)
 }
 
 // Scan gives texts and JSON values to the scan chain. Exactly one of q.Output, q.OutputJSON and q.Outputs counts: the
@@ -172,7 +189,7 @@ func (a *Asker) Scan(ctx context.Context, c Caller, q *wire.ScanRequest) (*wire.
 		o.Int("offset", int64(q.Offset))
 		o.True("final", q.Final)
 	}
-	resp, err := a.run(ctx, a.scan, c, o.Close(), nil)
+	resp, err := a.run(ctx, a.scan, c, o.Close())
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +227,7 @@ func (a *Asker) DeferStatus(ctx context.Context, c Caller, token string, wait in
 	o := wire.Object(nil)
 	o.Str("defer_token", token)
 	o.Int("wait_seconds", int64(wait))
-	resp, err := a.run(ctx, a.status, c, o.Close(), nil)
+	resp, err := a.run(ctx, a.status, c, o.Close())
 	if err != nil {
 		return nil, err
 	}
@@ -236,15 +253,20 @@ func (a *Asker) Read(ctx context.Context, c Caller, name string, body []byte) (s
 	if name != Pending && (name != Explain || !doc.Root().Get("dry_run").Bool()) {
 		return "", sdk.Errf(sdk.CodeInternal, "%s changes something", name)
 	}
-	resp, err := a.run(ctx, named(name), c, body, nil)
+	resp, err := a.run(ctx, named(name), c, body)
 	if err != nil {
 		return "", err
 	}
 	return string(resp.AppendJSON(nil)), nil
 }
 
-// run is the way of every request into the table.
-func (a *Asker) run(ctx context.Context, op *ops.Op, c Caller, body []byte, f *flight) (ops.Response, error) {
+// run asks what no decision comes of.
+func (a *Asker) run(ctx context.Context, op *ops.Op, c Caller, body []byte) (ops.Response, error) {
+	return a.runAs(ctx, op, c, body, &ops.Request{})
+}
+
+// runAs is the way of every request into the table. r gets all but its Flight here.
+func (a *Asker) runAs(ctx context.Context, op *ops.Op, c Caller, body []byte, r *ops.Request) (ops.Response, error) {
 	if op == nil {
 		return nil, sdk.Errf(sdk.CodeInternal, "the table of operations lacks what the door asks")
 	}
@@ -259,10 +281,7 @@ func (a *Asker) run(ctx context.Context, op *ops.Op, c Caller, body []byte, f *f
 	start := a.set.Now()
 	ctx, cancel := context.WithTimeout(ctx, a.set.Timeout)
 	defer cancel()
-	r := &ops.Request{Ctx: ctx, Key: c.Key, Who: c.Who, Start: start, Raw: string(body), Stopping: c.Stopping}
-	if f != nil {
-		r.Flight = f
-	}
+	r.Ctx, r.Key, r.Who, r.Start, r.Raw, r.Stopping = ctx, c.Key, c.Who, start, string(body), c.Stopping
 	if a.set.Trace != nil {
 		r.Trace = a.set.Trace(c.Traceparent)
 	}
