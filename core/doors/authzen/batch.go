@@ -69,6 +69,9 @@ func (d *door) evaluations(w http.ResponseWriter, r *front.Request) {
 	var asked decisions
 	defer asked.sent()
 	all := d.each(r, req, list, how, &asked)
+	for _, o := range all {
+		d.settle(r, o)
+	}
 	out := wire.Object(nil)
 	out.List("evaluations", len(all), func(i int, w *wire.Writer) { all[i].members(w) })
 	d.answer(w, r, http.StatusOK, kindJSON, out.Close())

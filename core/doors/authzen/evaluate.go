@@ -15,13 +15,27 @@ import (
 // outcome is the answer to one evaluation.
 type outcome struct {
 	permit  bool
-	context []byte // a JSON object
+	context []byte        // a JSON object
+	dec     *ask.Decision // what it tells; nil for an error
 }
 
 // members writes the answer.
 func (o *outcome) members(w *wire.Writer) {
 	w.Bool("decision", o.permit)
 	w.Raw("context", o.context)
+}
+
+// settle takes a permit back that a kill or the end of the key has overtaken while others were decided. It is between
+// the last decision and the answer.
+func (d *door) settle(r *front.Request, o *outcome) {
+	if !o.permit || !o.dec.Overtaken() && !d.set.Asker.Stopped(r.Caller, "", "", "") {
+		return
+	}
+	w := wire.Object(nil)
+	w.Str("evaluation_id", o.dec.DecisionID)
+	w.Str("decision_id", o.dec.DecisionID)
+	w.Str("reason_code", sdk.ReasonKillSwitch)
+	o.permit, o.context = false, w.Close()
 }
 
 // decisions are those that one answer tells of.
@@ -67,6 +81,7 @@ func (d *door) single(w http.ResponseWriter, r *front.Request, req exact.Value) 
 		d.refuse(w, r, d.told(r, err))
 		return
 	}
+	d.settle(r, o)
 	out := wire.Object(nil)
 	o.members(&out)
 	d.answer(w, r, http.StatusOK, kindJSON, out.Close())
@@ -157,7 +172,7 @@ func (d *door) tell(r *front.Request, c *call, dec *ask.Decision, ref *approval,
 	default:
 		denied(&w, dec, why)
 	}
-	return &outcome{permit: permit, context: w.Close()}, nil
+	return &outcome{permit: permit, context: w.Close(), dec: dec}, nil
 }
 
 // denied writes what a client may do after a DENY.
