@@ -180,3 +180,45 @@ func TestManyBinaries(t *testing.T) {
 		t.Errorf("%.300s", got)
 	}
 }
+
+// A version that the gateway does not know may mean something else by the same bytes.
+func TestVersions(t *testing.T) {
+	g := newRig(t, plain(`{"content":[]}`))
+	for _, v := range []string{"2099-01-01", "2026-07-29", "DRAFT-2027-v1", "9", "2026-07-28-rc"} {
+		body := strings.Replace(modern(1, "read", `{}`, ""), "2026-07-28", v, 1)
+		_, _, got := g.send(body, "Mcp-Protocol-Version", v)
+		if sent := g.requests(); len(sent) != 0 || !strings.Contains(got, `"code":-32022`) ||
+			!strings.Contains(got, `"supported":["2026-07-28"`) {
+			t.Errorf("%q: %s", v, got)
+		}
+	}
+	for _, headers := range [][]string{{"Mcp-Method", "ping"}, {"Mcp-Name", "deny"},
+		{"Mcp-Method", "tools/call", "Mcp-Name", "=?base64?ZGVueQ==?="}} { // the older era has none of them
+		_, _, got := g.send(call(1, "read", `{}`), headers...)
+		if sent := g.requests(); len(sent) != 0 || !strings.Contains(got, `"code":-32020`) {
+			t.Errorf("%q: %s", headers, got)
+		}
+	}
+}
+
+// A status that is none is an error of the server, not of the gateway.
+func TestNoStatus(t *testing.T) {
+	g := newRig(t, func(w http.ResponseWriter, _ received) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		const body = `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 000 x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	})
+	for _, body := range []string{call(1, "read", `{}`), `{"jsonrpc":"2.0","method":"notifications/initialized"}`} {
+		if status, _, got := g.send(body); status == http.StatusInternalServerError {
+			t.Errorf("%d %s", status, got)
+		}
+	}
+	if strings.Contains(g.logged(), "panic") {
+		t.Error(g.logged())
+	}
+}

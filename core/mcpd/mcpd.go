@@ -180,14 +180,20 @@ func (g *Gateway) clientOf(r *front.Request, srv *server, m *message) (*client, 
 			c.version = v
 		}
 	}
-	c.modern = c.version >= versionModern
+	if !known(c.version) {
+		return nil, &fault{code: codeVersion, status: http.StatusBadRequest,
+			msg: "this version of MCP is unknown to the gateway", data: supported}
+	}
+	if m != nil {
+		if f := agree(h, m); f != nil {
+			return nil, f
+		}
+	}
+	c.modern = c.version == versionModern
 	if c.modern {
 		c.agent = meta.Get(metaClientInfo).Get("name").Str()
 		c.urls = meta.Get(metaCapabilities).Get("elicitation").Get("url").Exists()
-		if m == nil {
-			return c, nil
-		}
-		return c, agree(h, m)
+		return c, nil
 	}
 	if c.sealedID != "" {
 		var s session
@@ -204,13 +210,22 @@ func (g *Gateway) clientOf(r *front.Request, srv *server, m *message) (*client, 
 	return c, nil
 }
 
+// known reports whether the gateway has the rules of a version: each may move what a request does to other members. A
+// message of the older era may say none.
+func known(version string) bool {
+	return version == "" || version == "2024-11-05" || version == "2025-03-26" || slices.Contains(ownVersions, version)
+}
+
+// supported is what a client of another version is told.
+var supported = `{"supported":["` + strings.Join(ownVersions, `","`) + `"]}`
+
 func headersDiffer(name string) *fault {
 	return &fault{code: codeHeaders, status: http.StatusBadRequest,
 		msg: "the header " + name + " differs from the body of the request"}
 }
 
-// agree compares the headers of the newer era with the body: what lies between may decide by the one, and the server
-// act by the other.
+// agree compares the headers that repeat the body with it, in both eras: what lies between may decide by the one, and
+// the server act by the other.
 func agree(h http.Header, m *message) *fault {
 	if m.kind == response {
 		return nil
@@ -218,8 +233,12 @@ func agree(h http.Header, m *message) *fault {
 	if got, ok := h["Mcp-Method"]; ok && decodeHeader(got[0]) != m.method {
 		return headersDiffer("Mcp-Method")
 	}
-	row, ok := fromClients[m.method]
-	if got, sent := h["Mcp-Name"]; ok && row.name != "" && sent && decodeHeader(got[0]) != m.params.Get(row.name).Str() {
+	got, sent := h["Mcp-Name"]
+	names := []string{fromClients[m.method].name}
+	if names[0] == "" {
+		names = []string{"taskId", "uri", "name"} // as extensions have it
+	}
+	if sent && !slices.ContainsFunc(names, func(n string) bool { return decodeHeader(got[0]) == m.params.Get(n).Str() }) {
 		return headersDiffer("Mcp-Name")
 	}
 	return nil

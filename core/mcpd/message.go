@@ -22,6 +22,7 @@ const (
 	codeDenied       = -32001
 	codeNotFound     = -32002
 	codeHeaders      = -32020 // headers and body differ
+	codeVersion      = -32022 // of the protocol, unknown
 	codeURLsNeeded   = -32042 // a person has to open a page first
 	versionModern    = "2026-07-28"
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"

@@ -28,6 +28,8 @@ func (x *exchange) relay(in *incoming) {
 		x.unreachable(errNoSession)
 	case in.status >= 500 || x.msg != nil && x.msg.kind == request && in.status < 400:
 		x.unreachable(errors.New("the server's answer has no message"))
+	case in.status < 200:
+		x.unreachable(errors.New("the server's answer has no status"))
 	default:
 		x.out.deadline()
 		x.out.w.WriteHeader(in.status)
@@ -63,7 +65,7 @@ func (x *exchange) relayOne(in *incoming) {
 		x.unreachable(errors.New("the server's answer is to another request"))
 	case in.status == http.StatusNotFound && x.c.session != nil:
 		x.unreachable(errNoSession)
-	case in.status >= 500:
+	case in.status >= 500 || in.status < 200:
 		x.out.answer(http.StatusBadGateway, text)
 	case x.srv.isCommand():
 		x.answerOf(text)

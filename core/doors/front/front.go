@@ -286,10 +286,14 @@ func (f *Front) run(w *answered, r *Request, route *Route) error {
 	return nil
 }
 
-// hangUp ends the connection with the answer. The server would wait for the rest of a body that nobody reads.
+// restOfBody is how long the rest of a body may take that nobody looks at. A connection that is closed before it is read
+// is reset, and the client may not get the answer.
+const restOfBody = 250 * time.Millisecond
+
+// hangUp ends the connection with the answer. The server would wait for ever for the rest of a body that nobody sends.
 func hangUp(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // in vain: the server waits as long as it wants
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restOfBody)) // in vain: it waits as long as it wants
 }
 
 // key finds the live key of a request and asks whether it has the route's scope.
