@@ -211,7 +211,8 @@ func TestNoStatus(t *testing.T) {
 		}
 		defer conn.Close()
 		const body = `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
-		_, _ = fmt.Fprintf(conn, "HTTP/1.1 000 x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 000 x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body)
 	})
 	for _, body := range []string{call(1, "read", `{}`), `{"jsonrpc":"2.0","method":"notifications/initialized"}`} {
 		if status, _, got := g.send(body); status == http.StatusInternalServerError {

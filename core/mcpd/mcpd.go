@@ -238,7 +238,8 @@ func agree(h http.Header, m *message) *fault {
 	if names[0] == "" {
 		names = []string{"taskId", "uri", "name"} // as extensions have it
 	}
-	if sent && !slices.ContainsFunc(names, func(n string) bool { return decodeHeader(got[0]) == m.params.Get(n).Str() }) {
+	named := func(n string) bool { return decodeHeader(got[0]) == m.params.Get(n).Str() }
+	if sent && !slices.ContainsFunc(names, named) {
 		return headersDiffer("Mcp-Name")
 	}
 	return nil
