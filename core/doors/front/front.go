@@ -66,8 +66,8 @@ type Route struct {
 	// Foreign routes are asked about requests to others, by a proxy that passes them on as they came: host, origin and
 	// everything behind the pattern are those of that request. They need a key that no page can send (KeyOf).
 	Foreign bool
-	// Always: a request for a foreign name, or from a foreign page, is answered by Refuse too. It is for protocols whose
-	// clients take a bare error for a pass.
+	// Always: a request for a foreign name, or from a foreign page, is answered by Refuse too. It is for protocols
+	// whose clients take a bare error for a pass.
 	Always bool
 }
 
@@ -286,8 +286,8 @@ func (f *Front) run(w *answered, r *Request, route *Route) error {
 	return nil
 }
 
-// restOfBody is how long the rest of a body may take that nobody looks at. A connection that is closed before it is read
-// is reset, and the client may not get the answer.
+// restOfBody is how long the rest of a body may take that nobody looks at. A connection that is closed before it is
+// read is reset, and the client may not get the answer.
 const restOfBody = 250 * time.Millisecond
 
 // hangUp ends the connection with the answer. The server would wait for ever for the rest of a body that nobody sends.
