@@ -261,16 +261,24 @@ func (c *child) send(ctx context.Context, body string) error {
 			c.kill() // a part of a line may stand in the pipe, before the next one
 		}
 		return err
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			c.l.logs.Log("the command is ended: it has not read a message in time")
-			c.kill()
-		}
+	case <-ctx.Done(): // what is half written would reach the process later: a kill may have been answered by then
+		c.l.logs.Log("the command is ended: it has not read a message in time")
+		c.kill()
 		return ctx.Err()
 	case <-c.gone:
-		return errNoSession
 	}
+	select { // a process that has ended may have read it, and have said something before
+	case err := <-done:
+		if err == nil {
+			return nil
+		}
+	case <-time.After(slowestEnd):
+	}
+	return errNoSession
 }
+
+// slowestEnd is how long a write may take to fail once the process at the other end is ended.
+const slowestEnd = time.Second
 
 // write writes on, whoever waits for it. The caller has the token, which is given back after it.
 func (c *child) write(body string) <-chan error {
