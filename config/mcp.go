@@ -45,6 +45,8 @@ type MCP struct {
 
 	Pin string `koanf:"pin" default:"first_use" enum:"first_use|operator" doc:"Which definition of a tool counts. first_use: the first one that the server gives. operator: none before an operator accepts it (yett mcp accept). In both cases a later one that differs is refused until an operator accepts it."`
 
+	OAuth MCPOAuth `koanf:"oauth" doc:"Access tokens of an OAuth authorization server, beside API keys."`
+
 	Servers map[string]MCPServer `koanf:"servers" doc:"MCP servers by name. Their tools are mcp.NAME/TOOL in rules."`
 }
 
@@ -107,6 +109,7 @@ const maxMCPServers = 256
 func (l *loader) finishMCP(m *MCP) {
 	r := l.Report
 	m.TLS.validate(r, "mcp.tls")
+	m.OAuth.validate(r)
 	if m.Enabled && strict.CheckAddr(m.Listen) == nil && !loopback(m.Listen) && !m.TLS.Enabled() {
 		r.Errorf("mcp.listen", "%s is not a loopback address; without mcp.tls only loopback is served",
 			strict.Literal(m.Listen))

@@ -178,6 +178,10 @@ func (p *printer) examples(t reflect.Type, indent int) {
 			p.line(indent, "%s:", f.key)
 			p.line(indent+2, "NAME:")
 			p.examples(f.typ.Elem(), indent+4)
+		case f.typ.Kind() == reflect.Slice && isSection(f.typ.Elem()):
+			p.line(indent, "%s:", f.key)
+			p.line(indent+2, "-")
+			p.examples(f.typ.Elem(), indent+4)
 		case f.hasDef:
 			p.line(indent, "%s: %s", f.key, yamlDefault(f))
 		default:
