@@ -47,6 +47,7 @@ require github.com/pelletier/go-toml/v2 v2.4.3
 
 require (
 	github.com/envoyproxy/go-control-plane/envoy v1.37.0
+	github.com/go-jose/go-jose/v4 v4.1.9
 	mvdan.cc/sh/v3 v3.14.1
 )
 

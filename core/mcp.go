@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/yett-dev/yett/config"
@@ -15,6 +16,7 @@ import (
 	"github.com/yett-dev/yett/core/doors/front"
 	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/mcpd"
+	"github.com/yett-dev/yett/core/mcpd/oauth"
 	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
@@ -54,10 +56,15 @@ func (g *Gateway) listenMCP(context.Context) error {
 	if err != nil {
 		return listenError("mcp.listen: ", err)
 	}
-	f := front.New(front.Settings{Name: "mcp", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Hosts,
-		HostKey: "mcp.hosts", TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn},
-		g.mcp.Routes())
-	g.addDoor("mcp", ln, f)
+	set := front.Settings{Name: "mcp", Keys: g.service, Limits: g.cfg.Limits, Hosts: c.Hosts, HostKey: "mcp.hosts",
+		TLS: tlsSet, Proxies: g.cfg.Server.Proxies(), NewID: newName("req_"), Log: g.warn}
+	routes := g.mcp.Routes()
+	if c.OAuth.Enabled() {
+		tokens := oauth.New(oauth.Settings{Config: c.OAuth, Keys: g.service, Now: time.Now, Log: g.warn})
+		set.Tokens, set.Hosts = tokens, append(slices.Clone(c.Hosts), c.OAuth.Host())
+		routes = append(routes, tokens.Routes()...)
+	}
+	g.addDoor("mcp", ln, front.New(set, routes))
 	return nil
 }
 

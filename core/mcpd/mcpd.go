@@ -111,7 +111,7 @@ func (g *Gateway) Routes() []front.Route {
 // refuseRequest answers what did not become a message: a JSON-RPC error, with the status of the cause.
 func refuseRequest(w http.ResponseWriter, _ *front.Request, err *sdk.Error) {
 	st := wire.StatusOf(err.Code)
-	if st.HTTP == http.StatusUnauthorized {
+	if st.HTTP == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	code := codeInternal

@@ -218,12 +218,21 @@ func (r *refusals) countRefusal(now time.Time) int {
 
 // Refused records that a key was not let in, at most once a second, with the number of refusals since the last record.
 func (s *Service) Refused(ctx context.Context, cause error, surface, peer string) {
+	s.refused(ctx, cause, "api_key", surface, peer)
+}
+
+// RefusedToken is Refused for an access token in the place of a key.
+func (s *Service) RefusedToken(ctx context.Context, cause error, surface, peer string) {
+	s.refused(ctx, cause, "oauth", surface, peer)
+}
+
+func (s *Service) refused(ctx context.Context, cause error, method, surface, peer string) {
 	s.set.Observer.Refused(surface, codeOf(cause))
 	n := s.wrong.countRefusal(s.set.Now())
 	if n == 0 {
 		return
 	}
-	who := store.Who{Principal: "unknown", Method: "api_key", Surface: surface, Peer: peer}
+	who := store.Who{Principal: "unknown", Method: method, Surface: surface, Peer: peer}
 	// Nothing hangs on this record: the request is refused whether it is written or not, and a store that cannot write
 	// says so itself.
 	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who,

@@ -214,12 +214,12 @@ func (tx *tx) keyRecord(typ string, k *Key, by Who, revoked time.Time) {
 // Who caused a change: a key or a console user, over which surface, from where.
 type Who struct {
 	Principal string // key id, "console:<user>" or "admin:<uid>"
-	Method    string // api_key, console, peer_uid, system
+	Method    string // api_key, oauth, console, peer_uid, system
 	Surface   string // http, socket, console, admin, system
 	Peer      string // address or uid
 	RequestID string
 	Trace     string // W3C trace id, hex
-	Note      string // what the caller says of who it is: nothing hangs on it
+	Note      string // what the caller, or its token, says of who it is: nothing hangs on it
 }
 
 func (w Who) write(o *wire.Writer) {

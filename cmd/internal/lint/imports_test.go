@@ -104,6 +104,8 @@ var allowed = []row{
 			"whether a client is still there"},
 	{pkg: "core/mcpd", ours: []string{"config", "core/doors/ask", "core/doors/front", "core/edge", "core/pin", "core/store", "sdk", "sdk/wire", "sdk/exact"},
 		why: "MCP is forwarded as bytes: it knows no library for it, and asks the operations as every door does"},
+	{pkg: "core/mcpd/oauth", ours: []string{"config", "core/doors/front", "core/edge", "core/ops", "core/store", "sdk", "sdk/exact"}, others: []string{"github.com/go-jose/go-jose/v4"},
+		why: "who may speak to the MCP listener without a key of ours is one question; only it knows signed tokens"},
 	{pkg: "core/doors/ask", ours: []string{"config", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"},
 		why: "doors ask the one table of operations in one way; it knows no protocol"},
 	{pkg: "core/doors/front", ours: []string{"config", "core/doors/ask", "core/edge", "core/ops", "core/store", "sdk", "sdk/wire"},

@@ -34,14 +34,17 @@ type Keys interface {
 	Authenticate(header string) (*store.Key, error)
 	// Refused records a refused request, now and then.
 	Refused(ctx context.Context, err error, surface, peer string)
+	// RefusedToken is Refused for a request with an access token.
+	RefusedToken(ctx context.Context, err error, surface, peer string)
 	// Stopped reports whether a key is killed, expired or revoked.
 	Stopped(id string) bool
 }
 
-// Settings are what a Front needs. All but Hosts, TLS and Proxies are required.
+// Settings are what a Front needs. All but Tokens, Hosts, TLS and Proxies are required.
 type Settings struct {
 	Name    string // of the listener, in the log and in records ("mcp", "doors")
 	Keys    Keys
+	Tokens  Tokens // nil: API keys only
 	Limits  config.Limits
 	Hosts   []string // names accepted besides the listening address and the loopback names
 	TLS     *tls.Config
@@ -227,6 +230,7 @@ func (f *Front) serve(route *Route) http.HandlerFunc {
 // refuse hands an error to the door.
 func (f *Front) refuse(w http.ResponseWriter, r *Request, route *Route, err error) {
 	e := ops.Told(AsError(err))
+	f.challenge(w, r, err, e)
 	if st := wire.StatusOf(e.Code).HTTP; st >= 500 && e.Code != sdk.CodeOverloaded {
 		f.set.Log("%s: request %s: %s", f.set.Name, r.ID, ops.Keyless(err.Error()))
 	}
@@ -256,12 +260,13 @@ func (f *Front) run(w *answered, r *Request, route *Route) error {
 		return sdk.Errf(sdk.CodeDraining, "the server is going down; ask again in a second")
 	default:
 	}
-	key, err := f.key(r, route)
+	by, err := f.bearer(r, route)
 	if err != nil {
 		hangUp(w)
 		guest.Know(false)
 		return err
 	}
+	key := by.Key
 	if !f.crowd.Enter(key.ID, false) {
 		hangUp(w)
 		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys "+
@@ -275,7 +280,13 @@ func (f *Front) run(w *answered, r *Request, route *Route) error {
 	}
 	defer guest.End()
 	r.Caller = ask.Caller{Key: key, Stopping: f.stopping, Traceparent: r.Header.Get("Traceparent"),
-		Who: store.Who{Principal: key.ID, Method: "api_key", Surface: f.set.Name, Peer: f.peer(r.Request), RequestID: r.ID}}
+		Who: store.Who{Principal: key.ID, Method: by.Method, Surface: f.set.Name, Peer: f.peer(r.Request),
+			RequestID: r.ID, Note: by.Note}}
+	if by.Left > 0 && r.Method == http.MethodGet { // a stream ends with the token that opened it
+		ctx, cancel := context.WithTimeout(r.Context(), by.Left)
+		defer cancel()
+		r.Request = r.Request.WithContext(ctx)
+	}
 	held, err := f.readBody(w, r, route)
 	defer f.bodies.Give(key.ID, held)
 	if err != nil {
@@ -294,26 +305,6 @@ const restOfBody = 250 * time.Millisecond
 func hangUp(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restOfBody)) // in vain: it waits as long as it wants
-}
-
-// key finds the live key of a request and asks whether it has the route's scope.
-func (f *Front) key(r *Request, route *Route) (*store.Key, error) {
-	header := r.Header.Get("Authorization")
-	if n := len(r.Header.Values("Authorization")); n > 1 {
-		return nil, sdk.Errf(sdk.CodeBadRequest, "Authorization is there %d times; send one", n)
-	}
-	if route.KeyOf != nil {
-		header = route.KeyOf(r.Request)
-	}
-	key, err := f.set.Keys.Authenticate(header)
-	if err != nil {
-		f.set.Keys.Refused(r.Context(), err, f.set.Name, f.peer(r.Request))
-		return nil, err
-	}
-	if key.Scope()&route.Needs == 0 {
-		return nil, sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope %s", key.Name, route.Needs)
-	}
-	return key, nil
 }
 
 // readBody reads the body whole. held is what it takes of the budget.
