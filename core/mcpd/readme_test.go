@@ -26,6 +26,8 @@ func TestReadmeConfigures(t *testing.T) {
 		}
 		return path
 	}
+	gateway = strings.Replace(gateway, "  enabled: true\n", "  enabled: true\n"+doortest.Block(t, string(text), "yaml",
+		"oauth:"), 1)
 	write("rules.yaml", rules)
 	const steps = "chains:\n  authorize:\n    steps: [{name: r, rules: [rules.yaml]}]\n"
 	file := write("yett.yaml", strings.Replace(gateway, "chains:\n", steps, 1))
@@ -33,7 +35,7 @@ func TestReadmeConfigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.MCP.Servers) != 2 || !cfg.MCP.Enabled {
+	if len(cfg.MCP.Servers) != 2 || !cfg.MCP.Enabled || len(cfg.MCP.OAuth.Clients) != 2 {
 		t.Errorf("%+v", cfg.MCP)
 	}
 	var client struct {
