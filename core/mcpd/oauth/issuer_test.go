@@ -50,6 +50,7 @@ type issuer struct {
 	mu   sync.Mutex
 	keys []object
 	more string // is sent behind the key set
+	says string // who the metadata are of
 	to   string // keys are moved to that address
 }
 
@@ -74,6 +75,7 @@ func newIssuer(t *testing.T) *issuer {
 		{"kty": "later", "kid": "x"},
 		{"kty": "oct", "kid": "shared", "k": b64([]byte("secret of both"))}}
 	i.Server = httptest.NewServer(http.HandlerFunc(i.serve))
+	i.says = i.URL
 	t.Cleanup(i.Close)
 	return i
 }
@@ -90,7 +92,7 @@ func (i *issuer) serve(w http.ResponseWriter, r *http.Request) {
 	case i.down.Load():
 		http.Error(w, "down", http.StatusServiceUnavailable)
 	case r.URL.Path == "/.well-known/openid-configuration":
-		_ = json.NewEncoder(w).Encode(object{"issuer": i.URL, "jwks_uri": i.URL + "/keys"})
+		_ = json.NewEncoder(w).Encode(object{"issuer": i.says, "jwks_uri": i.URL + "/keys"})
 	case r.URL.Path == "/keys" && i.to != "":
 		i.asks.Add(1)
 		http.Redirect(w, r, i.to, http.StatusFound)
@@ -184,6 +186,12 @@ func newRig(t *testing.T, change ...func(*config.MCPOAuth)) *rig {
 		g.mu.Lock()
 		g.got = append(g.got, r.Header.Clone())
 		g.mu.Unlock()
+		if r.Method == http.MethodGet { // a stream on which nothing comes
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
 	}))

@@ -202,6 +202,7 @@ func TestIssuerFails(t *testing.T) {
 		"down":       func(g *rig) { g.down.Store(true) },
 		"large":      func(g *rig) { g.set(func() { g.more = strings.Repeat(" ", 300<<10) }) },
 		"many keys":  func(g *rig) { g.set(func() { g.keys = append(g.keys, make([]object, 100)...) }) },
+		"another":    func(g *rig) { g.set(func() { g.says = "https://other.example" }) },
 		"redirected": func(g *rig) { g.set(func() { g.to = other.URL }) },
 		"small key": func(g *rig) {
 			g.set(func() { g.rsa = weakKey(); g.keys = []object{rsaKey("r1", &g.rsa.PublicKey)} })
