@@ -1,6 +1,8 @@
 package oauth
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,6 +22,13 @@ func TestDefencesInDepth(t *testing.T) {
 	}
 	if usable(&jose.JSONWebKey{Key: []byte("a secret of two"), KeyID: "k"}) {
 		t.Error("a shared secret is taken for a public key")
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if usable(&jose.JSONWebKey{Key: private, KeyID: "k"}) {
+		t.Error("a private key that everybody can read is taken")
 	}
 	k := newKeySet(&config.MCPOAuth{}, time.Now)
 	if tr, ok := k.client.Transport.(*http.Transport); !ok || tr.Proxy != nil {
