@@ -30,6 +30,7 @@ type Ask struct {
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`    // of the command, beside this process's own
 	Legacy  bool              `json:"legacy,omitempty"` // begin with initialize
+	Plain   bool              `json:"plain,omitempty"`  // it can neither ask its user nor show a page
 	Calls   []SDKCall         `json:"calls,omitempty"`
 	Change  string            `json:"change,omitempty"` // tool that changes the list; the client waits for the news
 }

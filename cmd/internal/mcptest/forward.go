@@ -3,6 +3,7 @@ package mcptest
 import (
 	"bytes"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -16,16 +17,23 @@ import (
 // passes each byte of an answer on as it comes.
 func Forward(t testing.TB, target string, header http.Header) string {
 	t.Helper()
-	return forward(t, target, header, true)
+	return forward(t, target, header, true, nil)
 }
 
 // ForwardOwnHost is a forwarder that hides the client's Host, as careless proxies do.
 func ForwardOwnHost(t testing.TB, target string) string {
 	t.Helper()
-	return forward(t, target, nil, false)
+	return forward(t, target, nil, false, nil)
 }
 
-func forward(t testing.TB, target string, header http.Header, keepHost bool) string {
+// ForwardAfter is Forward that calls a function with the body of each request before it goes on, so that something can
+// happen between two requests of a client that waits for nothing.
+func ForwardAfter(t testing.TB, target string, header http.Header, before func(body []byte)) string {
+	t.Helper()
+	return forward(t, target, header, true, before)
+}
+
+func forward(t testing.TB, target string, header http.Header, keepHost bool, before func(body []byte)) string {
 	t.Helper()
 	to, err := url.Parse(target)
 	if err != nil {
@@ -45,7 +53,8 @@ func forward(t testing.TB, target string, header http.Header, keepHost bool) str
 				r.Out.Header[http.CanonicalHeaderKey(name)] = values
 			}
 		},
-		FlushInterval: -1, // at once
+		FlushInterval: -1,                         // at once
+		ErrorLog:      log.New(io.Discard, "", 0), // a target that dies is seen by the client
 		Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 	}
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,6 +63,10 @@ func forward(t testing.TB, target string, header http.Header, keepHost bool) str
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // the client has gone
+		}
+		if before != nil {
+			before(body)
+			proxy.Transport.(*http.Transport).CloseIdleConnections() // the target may be another process now
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		proxy.ServeHTTP(w, r)

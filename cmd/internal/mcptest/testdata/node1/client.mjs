@@ -15,11 +15,11 @@ let changed = () => {};
 const client = new Client(
   { name: 'yett-node1', version: '1.0.0' },
   {
-    capabilities: { elicitation: { form: {}, url: {} } },
+    capabilities: ask.plain ? {} : { elicitation: { form: {}, url: {} } },
     listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => { changes++; changed(); } } },
   },
 );
-client.setRequestHandler(ElicitRequestSchema, async (request) => {
+if (!ask.plain) client.setRequestHandler(ElicitRequestSchema, async (request) => {
   saw.elicited.push(request.params.url ?? request.params.message);
   return { action: 'accept', content: request.params.mode === 'url' ? undefined : { colour: 'red' } };
 });

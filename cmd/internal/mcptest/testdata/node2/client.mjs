@@ -14,11 +14,11 @@ const client = new Client(
   { name: 'yett-node2', version: '1.0.0' },
   {
     versionNegotiation: { mode: ask.legacy ? 'legacy' : 'auto' },
-    capabilities: { elicitation: { form: {}, url: {} } },
+    capabilities: ask.plain ? {} : { elicitation: { form: {}, url: {} } },
     listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => { changes++; changed(); } } },
   },
 );
-client.setRequestHandler('elicitation/create', async (request) => {
+if (!ask.plain) client.setRequestHandler('elicitation/create', async (request) => {
   saw.elicited.push(request.params.url ?? request.params.message);
   return { action: 'accept', content: request.params.mode === 'url' ? undefined : { colour: 'red' } };
 });

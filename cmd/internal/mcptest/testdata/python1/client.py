@@ -51,7 +51,8 @@ async def use(read, write):
             changed.set()
 
     info = types.Implementation(name="yett-python1", version="1.0.0")
-    async with ClientSession(read, write, elicitation_callback=elicit, message_handler=message, client_info=info) as s:
+    asked = None if ask.get("plain") else elicit
+    async with ClientSession(read, write, elicitation_callback=asked, message_handler=message, client_info=info) as s:
         opened = await s.initialize()
         saw["server"], saw["version"] = opened.serverInfo.name, str(opened.protocolVersion)
         cursor = None

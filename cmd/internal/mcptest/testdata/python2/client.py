@@ -66,7 +66,7 @@ async def use(server):
     async with Client(
         server,
         mode="legacy" if ask.get("legacy") else "auto",
-        elicitation_callback=elicit,
+        elicitation_callback=None if ask.get("plain") else elicit,
         message_handler=message,
         client_info=types.Implementation(name="yett-python2", version="1.0.0"),
     ) as client:
