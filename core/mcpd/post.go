@@ -16,14 +16,15 @@ import (
 
 // exchange is one message of a client with all that belongs to it.
 type exchange struct {
-	g    *Gateway
-	srv  *server
-	r    *front.Request
-	c    *client
-	msg  *message // nil on the stream of the older era
-	row  method
-	tool string // the full name under which it is asked about and scanned
-	out  *sink
+	g        *Gateway
+	srv      *server
+	r        *front.Request
+	c        *client
+	msg      *message // nil on the stream of the older era
+	row      method
+	tool     string // the full name under which it is asked about and scanned
+	out      *sink
+	answered bool // the server has answered the request: a second answer is dropped
 }
 
 // id is the request's id as sent, "" for none.

@@ -157,6 +157,11 @@ func (x *exchange) scrub(raw string) (text string, answer bool, err error) {
 			x.srv.logs.Log("dropped an answer to another request")
 			return "", false, nil
 		}
+		if x.answered {
+			x.srv.logs.Log("dropped a second answer to one request")
+			return "", false, nil
+		}
+		x.answered = x.msg != nil && x.msg.kind == request
 		if !x.besidePasses(ctx, m) {
 			id := m.id.Raw()
 			if !x.knows(m, "id", m.id) {
@@ -220,6 +225,9 @@ func (x *exchange) mayAsk(ctx context.Context, m *message) *fault {
 // answerServer tells a server of the older era that its request was not passed on.
 func (x *exchange) answerServer(ctx context.Context, m *message, why *fault) {
 	x.srv.logs.Log("a request of the server was not passed on: %s", why.msg)
+	if x.c.modern {
+		return // this era has no such requests, and no way to answer one
+	}
 	in, err := x.srv.up.send(ctx, &outgoing{method: http.MethodPost, body: failure(m.id.Raw(), why), msg: m,
 		header: x.r.Header, session: x.upstreamSession(), key: x.r.Caller.Key.ID, modern: x.c.modern})
 	if err != nil {
