@@ -131,10 +131,11 @@ func headerValue(s string) string {
 // HTTP is a raw client over Streamable HTTP.
 type HTTP struct {
 	URL     string
-	Era     string      // rawmcp.Modern, rawmcp.Legacy or rawmcp.Older
-	Header  http.Header // sent with each request, such as the key
-	Session string      // as the server named it
-	Answer  Answerer    // of the server's requests, or nil
+	Era     string       // rawmcp.Modern, rawmcp.Legacy or rawmcp.Older
+	Header  http.Header  // sent with each request, such as the key
+	Session string       // as the server named it
+	Answer  Answerer     // of the server's requests, or nil
+	Client  *http.Client // nil: a connection for each request
 }
 
 // Bearer is a header with a key.
@@ -173,6 +174,9 @@ func (c *HTTP) send(ctx context.Context, method string, body []byte, h, more htt
 				h[http.CanonicalHeaderKey(name)] = values
 			}
 		}
+	}
+	if c.Client != nil {
+		return c.Client.Do(r)
 	}
 	return raw.Do(r)
 }

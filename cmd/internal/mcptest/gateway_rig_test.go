@@ -21,7 +21,9 @@ import (
 // gateway is the real program in front of MCP servers.
 type gateway struct {
 	t        testing.TB
-	dir      string // of its configuration and its data, which outlive a restart
+	dir      string // of its configuration
+	kept     bool   // its data outlive a restart
+	data     string
 	url      string // of the server NAME, without NAME; it stays the same over a restart
 	api      string
 	agent    string // keys
@@ -36,6 +38,7 @@ type setup struct {
 	Rules   string // lists of rules; "" permits everything
 	MCP     string // further members of the section mcp
 	Scan    string // the section chains.scan_output; "" redacts secrets
+	Kept    bool   // the data outlive a restart; each start compiles the scanners anew then
 }
 
 const (
@@ -60,7 +63,7 @@ func startGateway(t testing.TB, s setup) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{t: t, dir: t.TempDir(), url: "http://" + ln.Addr().String() + "/mcp/"}
+	g := &gateway{t: t, dir: t.TempDir(), kept: s.Kept, url: "http://" + ln.Addr().String() + "/mcp/"}
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +92,11 @@ plugins:
 // start starts the program on the gateway's directory.
 func (g *gateway) start() {
 	g.t.Helper()
-	cmd := exec.Command(e2e.Binary(g.t), "dev", "--output", "json", "--listen", "127.0.0.1:0", "--data",
-		filepath.Join(g.dir, "data"), "--config", filepath.Join(g.dir, "yett.yaml"))
+	args := []string{"dev", "--output", "json", "--listen", "127.0.0.1:0", "--config", filepath.Join(g.dir, "yett.yaml")}
+	if g.kept {
+		args = append(args, "--data", filepath.Join(g.dir, "data"))
+	}
+	cmd := exec.Command(e2e.Binary(g.t), args...)
 	cmd.Dir, cmd.Env = g.dir, g.env()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -101,12 +107,13 @@ func (g *gateway) start() {
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	var at struct {
 		URL  string
+		Data string
 		Keys struct{ Agent, Approver string }
 	}
 	if err != nil || json.Unmarshal(line, &at) != nil || at.Keys.Agent == "" {
 		g.t.Fatalf("the gateway did not start: %v: %s", err, line)
 	}
-	g.api, g.approver = at.URL, at.Keys.Approver
+	g.api, g.data, g.approver = at.URL, at.Data, at.Keys.Approver
 	if g.agent == "" {
 		g.agent = at.Keys.Agent
 	}
@@ -121,11 +128,7 @@ func (g *gateway) restart() {
 
 // env is what the program gets of the environment: nothing that a developer has set for a gateway of theirs.
 func (g *gateway) env() []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "XDG_CACHE_HOME=" + e2e.Cache()}
-	if dir := os.Getenv("TMPDIR"); dir != "" {
-		env = append(env, "TMPDIR="+dir)
-	}
-	return env
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "XDG_CACHE_HOME=" + e2e.Cache(), "TMPDIR=" + g.dir}
 }
 
 // yett runs the program as a person does, with a key, and gives what it printed.
@@ -144,8 +147,7 @@ func (g *gateway) yett(ctx context.Context, key string, args ...string) ([]byte,
 // newKey makes a key of an agent.
 func (g *gateway) newKey(name string) string {
 	g.t.Helper()
-	out, err := g.yett(context.Background(), "", "keys", "create", name, "--data", filepath.Join(g.dir, "data"),
-		"-o", "json")
+	out, err := g.yett(context.Background(), "", "keys", "create", name, "--data", g.data, "-o", "json")
 	var made struct{ Key string }
 	if err != nil || json.Unmarshal(out, &made) != nil || made.Key == "" {
 		g.t.Fatalf("%v: %s", err, out)

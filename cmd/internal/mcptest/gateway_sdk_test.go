@@ -46,7 +46,7 @@ type through struct {
 	free   []*rawmcp.Server // about which no rule but permitAll speaks: free0, free1 …
 }
 
-func newThrough(t *testing.T, mcp string) *through {
+func newThrough(t *testing.T, mcp string, kept bool) *through {
 	t.Helper()
 	installed(t, "YETT_SDKS", SDKs[0].Name) // before anything is built
 	server, url := ServeRaw(t, rawmcp.Options{Secret: foundSecret, Modes: []string{"pages"}})
@@ -55,7 +55,7 @@ func newThrough(t *testing.T, mcp string) *through {
 		one, url := ServeRaw(t, rawmcp.Options{Modes: []string{"pages"}})
 		servers, g.free = servers+behind(fmt.Sprintf("free%d", n), url), append(g.free, one)
 	}
-	g.gateway = startGateway(t, setup{Servers: servers, Rules: sdkRules, MCP: mcp})
+	g.gateway = startGateway(t, setup{Servers: servers, Rules: sdkRules, MCP: mcp, Kept: kept})
 	return g
 }
 
@@ -77,7 +77,7 @@ func (g *through) ran(tool, text string) (n int) {
 // TestGatewaySDKs has unmodified clients of public SDKs see what a direct server shows them, and a denial, a redaction
 // and the end of a server as their authors can handle them.
 func TestGatewaySDKs(t *testing.T) {
-	g := newThrough(t, "")
+	g := newThrough(t, "", false)
 	n := -1
 	EachSDK(t, func(t *testing.T, s SDK, legacy bool) {
 		n++
@@ -109,7 +109,7 @@ func TestGatewaySDKs(t *testing.T) {
 
 // TestGatewaySDKsWait sees each way out of a call that waits for a person, with the clients that can take it.
 func TestGatewaySDKsWait(t *testing.T) {
-	g := newThrough(t, "  wait: 20s\n")
+	g := newThrough(t, "  wait: 20s\n", false)
 	use := func(t *testing.T, s SDK, legacy, plain bool, with string) (saw Saw, mark string) {
 		t.Helper()
 		mark = fmt.Sprintf("%s-%t-%t-%s", s.Name, legacy, plain, with)
@@ -143,7 +143,7 @@ func TestGatewaySDKsWait(t *testing.T) {
 // TestGatewaySDKsComeBack is the way out without a wait: the call fails at once, and the identical one runs when it has
 // been approved.
 func TestGatewaySDKsComeBack(t *testing.T) {
-	g := newThrough(t, "  wait: 0s\n")
+	g := newThrough(t, "  wait: 0s\n", false)
 	EachSDK(t, func(t *testing.T, s SDK, legacy bool) {
 		mark := fmt.Sprintf("%s-%t", s.Name, legacy)
 		call := SDKCall{Name: "region", Arguments: json.RawMessage(fmt.Sprintf(`{"region":%q}`, mark))}
@@ -166,7 +166,7 @@ func TestGatewaySDKsComeBack(t *testing.T) {
 // TestGatewaySDKsRestart kills the gateway between two calls of one session and starts it again. The server behind
 // still knows the session, so it goes on where it was.
 func TestGatewaySDKsRestart(t *testing.T) {
-	g := newThrough(t, "")
+	g := newThrough(t, "", true)
 	EachSDK(t, func(t *testing.T, s SDK, legacy bool) {
 		between := &second{text: `"counter"`, do: func() error { g.restart(); return nil }}
 		saw := s.Use(t, Ask{URL: ForwardAfter(t, g.url+"raw", Bearer(g.agent), between.see), Legacy: legacy,
