@@ -70,7 +70,8 @@ func (c claude) call(in *fields, e *Event) {
 	e.Asked, e.Note = narrated(ClaudeCode, e.toolName, e.Args)
 	server := ""
 	if in.has("mcp_server") {
-		server = in.within("mcp_server").maybe("name")
+		from := in.within("mcp_server")
+		server, e.origin = from.maybe("name"), from.maybe("source")
 	}
 	var ok bool
 	if e.Tool, e.mcp, ok = claudeTool(e.toolName, server); !ok {

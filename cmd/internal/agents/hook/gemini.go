@@ -68,6 +68,11 @@ func (gemini) name(in *fields, e *Event) {
 	if mcp.err != nil {
 		in.err = mcp.err
 	}
+	var args []string
+	for v := range mcp.v.Get("args").Elements() {
+		args = append(args, v.Str())
+	}
+	e.origin = originOf(mcp.v.Get("command").Str(), args)
 	o := wire.Object(nil)
 	if in.has("cwd") {
 		o.Raw("cwd", []byte(in.v.Get("cwd").Raw()))

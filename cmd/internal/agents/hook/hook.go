@@ -98,6 +98,7 @@ type Event struct {
 
 	toolName string // the tool, as the agent calls it
 	mcp      bool   // the tool belongs to an MCP server
+	origin   string // of that server, where the agent says it: the kind of its configuration, or its command
 	wrapped  bool   // the agent sent JSON inside a string where it could have sent JSON
 }
 

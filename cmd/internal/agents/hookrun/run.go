@@ -12,6 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
@@ -97,7 +100,7 @@ func (h *Hook) guarded(ctx context.Context, start time.Time, stdin io.Reader, kn
 	if err != nil {
 		return hook.Refusal(h.Agent, phase, "Yett's hook could not read what the agent sent, so nothing runs.")
 	}
-	e, err := hook.Read(h.Agent, text, file.Servers...)
+	e, err := hook.Read(h.Agent, text, append(slices.Clone(file.Servers), file.Gated...)...)
 	if err != nil {
 		return hook.RefusalOf(h.Agent, err)
 	}
@@ -112,6 +115,9 @@ func (h *Hook) guarded(ctx context.Context, start time.Time, stdin io.Reader, kn
 	if phase == hook.Before && bytes.Contains(e.Args, []byte(Marker)) {
 		return e.Answer(hook.Decision{Text: Probed})
 	}
+	if len(file.Gated) > 0 && e.Gated(file.Gated, program(), h.File) {
+		return e.Answer(hook.Decision{Effect: hook.Permit}) // the gateway decides when the call arrives there
+	}
 	gate, err := h.Dial(file)
 	if err != nil {
 		return hook.Refusal(h.Agent, phase, "Yett's hook cannot work: "+err.Error())
@@ -125,6 +131,18 @@ func (h *Hook) guarded(ctx context.Context, start time.Time, stdin io.Reader, kn
 		return one.call(ctx)
 	}
 	return one.outputs(ctx)
+}
+
+// program is yett: this program, or the one beside it. "" is none.
+func program() string {
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(path), "yett")
 }
 
 // load reads the hook's own file. It never gives nil.

@@ -119,3 +119,22 @@ func TestWrapWithAllow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A call of a server at the gateway is not asked about, and every other one is.
+func TestGatedServer(t *testing.T) {
+	f := newFake(t, func(_ int, w http.ResponseWriter, a asked) { decide(w, a, "DENY", "") })
+	call := strings.Replace(strings.Replace(before, `"Bash"`, `"mcp__github__say"`, 1), `{"session_id"`,
+		`{"mcp_server":{"name":"github","source":"user"},"session_id"`, 1)
+	refused(t, "before it is named", run(t, f.file, call), "")
+	f.file.Gated = []string{"github"}
+	if r := run(t, f.file, call); r.Exit != 0 || len(r.Stdout) > 0 || len(f.requests()) != 1 {
+		t.Errorf("exit %d, stdout %s, %d requests", r.Exit, r.Stdout, len(f.requests()))
+	}
+	refused(t, "a project's", run(t, f.file, strings.Replace(call, `"user"`, `"project"`, 1)), "")
+	refused(t, "a probe", run(t, f.file, strings.Replace(call, "lists", Marker, 1)), "probe")
+	refused(t, "another tool", run(t, f.file, before), "")
+	f.file.Agent, f.file.Allow = "claude-code", true
+	if r := run(t, f.file, call); len(r.Stdout) > 0 {
+		t.Errorf("the agent's own question is skipped: %s", r.Stdout)
+	}
+}
