@@ -239,8 +239,8 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, OwnProc: supervise.OwnProc,
 		Export: g.store, Tools: mcpTools{g.store, g.mcp}, Backup: g.store.Backup,
 		Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
-		Socket: g.SocketPath(), Console: g.consoleURL, MCP: g.MCPURL(), Certificate: g.certificate, Control: g,
-		Log: g.warn}); err != nil {
+		Socket: g.SocketPath(), Console: g.consoleURL, MCP: g.MCPURL(), MCPServers: g.mcpServers(),
+		Certificate: g.certificate, Control: g, Log: g.warn}); err != nil {
 		return err
 	}
 	g.states.Start(g.service.Note, g.closing)

@@ -159,3 +159,11 @@ const (
 
 // MCPURL is the address of the MCP gateway, "" when it is off. A server is at /mcp/NAME below it.
 func (g *Gateway) MCPURL() string { return g.doorURL("mcp", g.cfg.MCP.TLS) }
+
+// mcpServers are the names of the MCP servers that clients can reach.
+func (g *Gateway) mcpServers() []string {
+	if g.MCPURL() == "" {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(g.cfg.MCP.Servers))
+}

@@ -52,6 +52,8 @@ type Settings struct {
 	Socket  string // path of the agents' socket, "" if it is off
 	Console string // address of the console, "" if it is off
 	MCP     string // address of the MCP gateway, "" if it is off
+	// MCPServers are the names of the MCP servers behind it.
+	MCPServers []string
 	// Certificate is what the HTTP API shows, in PEM form: commands on this machine trust it without a CA. "" without TLS.
 	Certificate string
 	Control     Control
@@ -141,7 +143,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console,
-			"mcp": s.set.MCP, "certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
+			"mcp": s.set.MCP, "mcp_servers": s.set.MCPServers, "certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -56,3 +56,17 @@ func (k *AgentKeys) RevokeKey(ctx context.Context, id string) error {
 	var done struct{ ID string }
 	return k.post(ctx, "keys", id, "revoke", nil, &done)
 }
+
+// MCP is the address of the listener for MCP clients, "" if it is off, and the names of the servers behind it.
+func (k *AgentKeys) MCP(ctx context.Context) (url string, servers []string, err error) {
+	err = k.with(func(c *admin.Client) error {
+		var status struct {
+			MCP     string
+			Servers []string `json:"mcp_servers"`
+		}
+		err := c.Do(ctx, "GET", "/status", nil, &status)
+		url, servers = status.MCP, status.Servers
+		return err
+	})
+	return url, servers, err
+}

@@ -35,10 +35,12 @@ type Options struct {
 // flags are the command's flags.
 type flags struct {
 	managed, project, user, print, undo, noKey bool
-	wrap                                       bool
+	wrap, mcp                                  bool
 	data, config, socket, url, keyFile         string
 	group, agentID                             string
 	pins, servers                              []string
+	mcpURL                                     string
+	mcpPins, gated                             []string
 }
 
 // Command is `yett connect`.
@@ -55,6 +57,8 @@ func Command(o Options) *cobra.Command {
 		Long: "Write hooks into the agent's own configuration, so that it asks the gateway before each tool.\n" +
 			"Everything else in these files stays as it is, and --undo brings back what was there before.\n" +
 			"The hook's own file says where the gateway is. It holds the key, which is never printed.\n\n" +
+			"--mcp writes the gateway's MCP servers into the agent's configuration too, each as `yett mcp --server NAME`.\n" +
+			"The gateway decides about their tools, and the hooks pass them over.\n\n" +
 			"--user and --project are advisory: the agent can change these files. --managed writes below /etc.\n" +
 			"It takes root, and --group names the users who run the agent: their hooks have to read the key.\n\n" +
 			"Agents: " + strings.Join(names, ", ") + ".",
@@ -62,6 +66,7 @@ func Command(o Options) *cobra.Command {
 			"  yett connect claude-code --data /var/lib/yett\n" +
 			"  sudo yett connect codex --managed --group agents --data /var/lib/yett\n" +
 			"  yett connect gemini --url https://yett.example:8420 --pin sha256/… --key-file key\n" +
+			"  yett connect codex --data /var/lib/yett --mcp --server github\n" +
 			"  yett connect claude-code --undo --data /var/lib/yett",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -111,6 +116,11 @@ func (f *flags) bind(cmd *cobra.Command) {
 	fl.StringVar(&f.group, "group", "", "with --managed: name or number of the group that may read the key")
 	fl.StringVar(&f.agentID, "agent-id", "", "what the gateway calls this agent (default AGENT)")
 	fl.BoolVar(&f.wrap, "wrap", false, "run permitted shell commands in yett exec, which scans what they print")
+	fl.BoolVar(&f.mcp, "mcp", false,
+		"let the agent reach the gateway's MCP servers by `yett mcp`; --mcp=false takes that out")
+	fl.StringSliceVar(&f.gated, "server", nil, "with --mcp: name of an MCP server at the gateway (default: all of them)")
+	fl.StringVar(&f.mcpURL, "mcp-url", "", "with --mcp: address of the gateway's MCP listener")
+	fl.StringSliceVar(&f.mcpPins, "mcp-pin", nil, "with --mcp-url: sha256/BASE64 of the public key of its certificate")
 	fl.StringSliceVar(&f.servers, "mcp-server", nil, "name of an MCP server of the agent: tells server and tool apart")
 }
 
@@ -140,6 +150,9 @@ func (f *flags) request(cmd *cobra.Command, name string, o Options) (*Request, e
 			"see the hooks. Unset it for good, or use --managed or --project", name, agent, os.Getenv(name))
 	}
 	if err := f.given(cmd, r); err != nil {
+		return nil, err
+	}
+	if err := f.gates(cmd, r); err != nil {
 		return nil, err
 	}
 	if r.Host, err = os.Hostname(); err != nil {

@@ -37,6 +37,7 @@ type Request struct {
 	Given   hookfile.File // what replaces members of the hook's file
 	Program string        // the program that runs exec, if commands are wrapped already and Wrap is nil
 	Wrap    *string       // the program in which shell commands are wrapped, "" for none; nil leaves it as it is
+	MCP     *MCP          // the MCP servers that are reached through the gateway; nil leaves them as they are
 	NoKey   bool          // the gateway maps the agent's user to a key
 	Host    string        // this machine, for the name of a new key
 	Print   bool          // change nothing
@@ -66,6 +67,13 @@ type FileResult struct {
 type Way struct {
 	What string `json:"what"`
 	Do   string `json:"do,omitempty"`
+}
+
+// MCP says how the agent reaches MCP servers at the gateway.
+type MCP struct {
+	Servers []string // their names; none takes the entries out
+	URL     string   // of the gateway's MCP listener; "" keeps what the hook's own file says
+	Pins    []string // of its certificate
 }
 
 // attempts is how often a file is planned again because another program has changed it.
@@ -99,7 +107,16 @@ func Connect(ctx context.Context, r Request) (*Result, error) {
 	if err := s.trusted(r.Command.Yett, r.UID); err != nil {
 		return nil, err
 	}
-	edits, err := s.edits(r.Command)
+	g := s.gates(r.Command)
+	if r.MCP != nil {
+		if why := s.noMCP(); why != "" && len(r.MCP.Servers) > 0 {
+			return nil, errors.New(why)
+		}
+		path, _ := s.mcpFile()
+		_, err := os.Stat(path)
+		g.names, g.take = r.MCP.Servers, err == nil
+	}
+	edits, err := s.editsWith(r.Command, g)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +126,7 @@ func Connect(ctx context.Context, r Request) (*Result, error) {
 		}
 	}
 	res := &Result{Agent: string(s.agent), Scope: s.scope, HookFile: s.hookFile(), Open: ways(s)}
+	res.Open = append(res.Open, gateWays(s, g.names)...)
 	if r.Wrap != nil && *r.Wrap != "" {
 		res.Open = append(res.Open, WrapWay)
 	}

@@ -17,8 +17,25 @@ import (
 // Code reads by itself are read by Copilot and Claude Code too, whose input is another.
 var vscodePlaces = map[Scope]string{User: ".config/Code/User/settings.json", Project: ".vscode/settings.json"}
 
-// edits are what is to be done with the files of a site. With an empty command they only take out.
+// edits are what is to be done with the files of a site: hooks, and the MCP servers that the hook's own file names.
+// With an empty command they only take out.
 func (s site) edits(c hook.Command) ([]edit, error) {
+	g := s.gates(c)
+	g.take = c == (hook.Command{})
+	return s.editsWith(c, g)
+}
+
+// editsWith are edits with certain MCP servers.
+func (s site) editsWith(c hook.Command, g gates) ([]edit, error) {
+	hooks, err := s.hookEdits(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.withGates(hooks, g), nil
+}
+
+// hookEdits are what is to be done for hooks.
+func (s site) hookEdits(c hook.Command) ([]edit, error) {
 	lines := map[string]string{}
 	if c != (hook.Command{}) {
 		c.Config = s.hookFile()

@@ -49,6 +49,13 @@ func (s site) wantedHook(ctx context.Context, r *Request) (*wantedFile, error) {
 	if r.Given.Servers != nil {
 		w.Servers = r.Given.Servers
 	}
+	if r.MCP != nil {
+		if w.Gated = r.MCP.Servers; len(w.Gated) == 0 {
+			w.MCPURL, w.MCPPins = "", nil
+		} else if r.MCP.URL != "" {
+			w.MCPURL, w.MCPPins = r.MCP.URL, r.MCP.Pins
+		}
+	}
 	switch {
 	case r.Wrap != nil:
 		w.Wrap = *r.Wrap
@@ -75,6 +82,10 @@ func (s site) wantedHook(ctx context.Context, r *Request) (*wantedFile, error) {
 	}
 	if err := w.Check(); err != nil {
 		return nil, err
+	}
+	if len(w.Gated) > 0 && (w.MCPURL == "" || w.Key == "") {
+		return nil, errors.New("MCP servers at the gateway are reached with a key, at its MCP listener: switch that on " +
+			"(mcp.enabled) and name the gateway with --data or --config, or give --mcp-url; and leave --no-key out")
 	}
 	text, err := w.Marshal()
 	kept := f.Exists && s.hookMode(w, r) == f.Mode() && (f.Mode() != 0o640 || hasGroup(f.Info(), r.Group))

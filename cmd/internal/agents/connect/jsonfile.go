@@ -17,6 +17,7 @@ type jsonFile struct {
 	entries  map[string]jsontext.Fields // by event
 	settings []setting
 	offs     []off
+	servers  *jsonServers // MCP servers; nil: none are looked at
 }
 
 // root reads a text of which the value is an object, or that holds no value.
@@ -40,7 +41,11 @@ func (j *jsonFile) put(text []byte) (out []byte, notes []string, err error) {
 		return nil, nil, err
 	}
 	if d.Root == nil {
-		return d.Start(j.fresh()), nil, nil
+		fresh := j.fresh()
+		if len(fresh) == 0 {
+			return text, nil, nil
+		}
+		return d.Start(fresh), nil, nil
 	}
 	out = text
 	for _, s := range j.settings {
@@ -69,6 +74,9 @@ func (j *jsonFile) fresh() jsontext.Fields {
 	}
 	if len(j.events) > 0 {
 		all = append(all, jsontext.Field{Name: "hooks", Value: j.hooks()})
+	}
+	if s := j.servers; s != nil && len(s.names) > 0 {
+		all = append(all, jsontext.Field{Name: s.members[0], Value: nested(s.members[1:], s.value(j.agent))})
 	}
 	return all
 }
@@ -145,8 +153,13 @@ func (j *jsonFile) step(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if j.servers != nil {
+		if next, err := j.servers.step(j.agent, d); err != nil || next != nil {
+			return next, err
+		}
+	}
 	hooks, err := d.Get("hooks")
-	if err != nil || hooks == nil && len(j.events) == 0 {
+	if err != nil || len(j.events) == 0 && (hooks == nil || j.servers != nil) {
 		return text, err
 	}
 	if hooks == nil {

@@ -29,6 +29,11 @@ func (j *jsonFile) made(text []byte) [][]string {
 	for _, e := range j.events {
 		missing("hooks", e.name)
 	}
+	if s := j.servers; s != nil && len(s.names) > 0 {
+		for i := range s.members {
+			missing(s.members[:i+1]...)
+		}
+	}
 	return made
 }
 
@@ -61,6 +66,11 @@ func (j *jsonFile) take(text []byte, made [][]string) ([]byte, error) {
 
 // takeOne takes one entry out. It gives nil if no entry is ours.
 func (j *jsonFile) takeOne(d *jsontext.Doc) ([]byte, error) {
+	if j.servers != nil {
+		if next, err := j.servers.takeOne(d); err != nil || next != nil {
+			return next, err
+		}
+	}
 	hooks, err := d.Get("hooks")
 	if err != nil || hooks == nil || hooks.Kind != jsontext.Object {
 		return nil, err

@@ -48,6 +48,16 @@ func ways(s site) []Way {
 	return out
 }
 
+// gateWays are the ways past the hooks that entries of MCP servers open.
+func gateWays(s site, names []string) []Way {
+	if len(names) == 0 || s.agent == hook.ClaudeCode || s.agent == hook.Gemini { // these say where a server comes from
+		return nil
+	}
+	return []Way{{fmt.Sprintf("%s tells hooks the name of an MCP server alone. Whoever writes another server called %s "+
+		"into a configuration that it reads gets past the hooks with its tools.", s.agent, strings.Join(names, " or ")),
+		"Let the agent change no configuration, and trust no project that brings one."}}
+}
+
 // WrapWay is what wrapping shell commands opens. Users of Claude Code have seen it (anthropics/claude-code 65393).
 var WrapWay = Way{"The agent matches its user's own rules against the wrapped command, so rules about shell commands " +
 	"match nothing. In a sandbox of the agent's own, a wrapped command may not reach the gateway: its output is " +
