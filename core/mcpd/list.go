@@ -285,7 +285,7 @@ func (x *exchange) pinTools(ctx context.Context, page []*offered) {
 	}
 	all.Wait()
 	if code := failed.Load(); code != nil {
-		x.g.set.Log("%s: left tools out of a list: their definitions could not be recorded: %s", x.srv.name, *code)
+		x.srv.logs.Log("left tools out of a list: their definitions could not be recorded: %s", *code)
 	}
 }
 

@@ -177,8 +177,8 @@ var attacks = []struct{ tool, arguments, contains string }{
 // TestGatewayHidesPoison has descriptions of tools that give orders to the model left out of lists, and their calls
 // refused. The unharmed tools of the same page stay.
 func TestGatewayHidesPoison(t *testing.T) {
-	g, server, beside := newHostile(t, rawmcp.Options{Modes: []string{"poison"}})
-	for _, era := range eras {
+	for _, era := range eras { // a gateway for each: the server describes some tools otherwise in each era
+		g, server, beside := newHostile(t, rawmcp.Options{Modes: []string{"poison"}})
 		c := g.client("bad", era)
 		opened(t, c)
 		entries, _, err := ListTools(t.Context(), c, era, 1)
@@ -206,8 +206,8 @@ func TestGatewayHidesPoison(t *testing.T) {
 				t.Errorf("%s: %s is hidden and can be called: %.300q, %v", era, tool, messages, err)
 			}
 		}
+		beside.answered(t, 1, 0)
 	}
-	beside.answered(t, 3, 0)
 }
 
 // TestGatewayPagesWithoutEnd reads lists that have no end as far as its client wants: the gateway reads no page that
