@@ -227,10 +227,7 @@ func (x *exchange) offeredTools(m *message, tools exact.Value) (page []*offered,
 		}
 		from, to := def.Span()
 		o.raw = m.raw[from:to]
-		o.digest = pin.Digest(def.AppendCanonical(nil))
-		if o.raw != def.Raw() { // it has escapes that are read as others
-			o.digest = pin.Digest([]byte(o.raw))
-		}
+		o.digest = digestOf(without(m.raw, def, "execution"), x.g.lim)
 		page = append(page, o)
 		first := byName[o.name]
 		switch {
@@ -244,6 +241,16 @@ func (x *exchange) offeredTools(m *message, tools exact.Value) (page []*offered,
 		o.why = byName[o.name].why
 	}
 	return page, all
+}
+
+// digestOf names a definition without its member execution: it says whether a call may be a task, which no model reads,
+// and servers give it to clients of one version only.
+func digestOf(text string, lim exact.Limits) string {
+	def, f := reparse(text, lim)
+	if f != nil { // it has escapes that are read as others
+		return pin.Digest([]byte(text))
+	}
+	return pin.Digest(def.AppendCanonical(nil))
 }
 
 // mayList reports whether a caller is told of a tool.

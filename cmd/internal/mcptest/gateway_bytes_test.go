@@ -3,6 +3,7 @@ package mcptest
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/yett-dev/yett/cmd/internal/mcptest/rawmcp"
@@ -62,7 +63,8 @@ func without(probes []Probe, name string) (out []Probe) {
 	return out
 }
 
-// TestGatewayKeepsEvents compares streams as they came: numbers, comments, names and ends of lines, too.
+// TestGatewayKeepsEvents compares streams as they came: numbers, names and ends of lines, too. Comments are emptied, and
+// lines that no reader knows are left out.
 func TestGatewayKeepsEvents(t *testing.T) {
 	_, url := ServeRaw(t, rawmcp.Options{})
 	g := startGateway(t, setup{Servers: behind("raw", url)})
@@ -77,7 +79,9 @@ func TestGatewayKeepsEvents(t *testing.T) {
 				}
 				raws = append(raws, x.Raw)
 			}
-			if len(raws[0]) == 0 || !bytes.Equal(raws[0], raws[1]) {
+			// what clients pass over is not scanned, so it does not go on
+			want := strings.NewReplacer(": a comment", ":", "unknown: field\n", "").Replace(string(raws[0]))
+			if want == "" || want != string(raws[1]) {
 				t.Errorf("%s %s: direct %q, through the gateway %q", era, tool, raws[0], raws[1])
 			}
 		}

@@ -201,7 +201,7 @@ func TestGatewayHidesPoison(t *testing.T) {
 			}
 			before := len(server.Records())
 			messages, err := do(t.Context(), c, Call(era, "7", tool, ""))
-			if err != nil || !bytes.Contains(messages[len(messages)-1], []byte("description is withheld")) ||
+			if err != nil || !bytes.Contains(messages[len(messages)-1], []byte(`"isError":true`)) ||
 				len(server.Records()) != before {
 				t.Errorf("%s: %s is hidden and can be called: %.300q, %v", era, tool, messages, err)
 			}
