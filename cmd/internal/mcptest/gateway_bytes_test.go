@@ -80,7 +80,8 @@ func TestGatewayKeepsEvents(t *testing.T) {
 				raws = append(raws, x.Raw)
 			}
 			// what clients pass over is not scanned, so it does not go on
-			want := strings.NewReplacer(": a comment", ":", "unknown: field\n", "").Replace(string(raws[0]))
+			want := strings.NewReplacer(": a comment", ":", "unknown: field\n", "").
+				Replace(string(raws[0]))
 			if want == "" || want != string(raws[1]) {
 				t.Errorf("%s %s: direct %q, through the gateway %q", era, tool, raws[0], raws[1])
 			}
