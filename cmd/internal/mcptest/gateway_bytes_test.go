@@ -63,8 +63,8 @@ func without(probes []Probe, name string) (out []Probe) {
 	return out
 }
 
-// TestGatewayKeepsEvents compares streams as they came: numbers, names and ends of lines, too. Comments are emptied, and
-// lines that no reader knows are left out.
+// TestGatewayKeepsEvents compares streams as they came: numbers, names and ends of lines, too. Comments are emptied,
+// and lines that no reader knows are left out.
 func TestGatewayKeepsEvents(t *testing.T) {
 	_, url := ServeRaw(t, rawmcp.Options{})
 	g := startGateway(t, setup{Servers: behind("raw", url)})
