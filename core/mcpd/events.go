@@ -45,7 +45,7 @@ func (r *reader) next() (event, error) {
 		}
 	}
 	var e event
-	var data []byte
+	var data, retry []byte
 	other, size := false, 0
 	for {
 		line, err := r.line(size)
@@ -58,7 +58,7 @@ func (r *reader) next() (event, error) {
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch {
 		case len(text) == 0 && other:
-			return event{raw: []byte(":\n\n")}, nil
+			return event{raw: append(append([]byte(":\n"), retry...), '\n')}, nil // retry is the whole stream's
 		case len(text) == 0:
 			e.raw, e.data = append(e.raw, line...), string(data)
 			return e, nil
@@ -69,6 +69,7 @@ func (r *reader) next() (event, error) {
 		case string(name) == "id" && len(value) <= mostEventID && visible(string(value)):
 			e.id = true
 		case string(name) == "retry" && len(value) <= 9 && len(bytes.Trim(value, "0123456789")) == 0:
+			retry = append(retry, line...)
 		case string(name) == "data":
 			if e.has {
 				data = append(data, '\n')

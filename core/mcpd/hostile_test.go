@@ -188,7 +188,7 @@ func TestVersions(t *testing.T) {
 		body := strings.Replace(modern(1, "read", `{}`, ""), "2026-07-28", v, 1)
 		_, _, got := g.send(body, "Mcp-Protocol-Version", v)
 		if sent := g.requests(); len(sent) != 0 || !strings.Contains(got, `"code":-32022`) ||
-			!strings.Contains(got, `"supported":["2026-07-28"`) {
+			!strings.Contains(got, `"supported":["2026-07-28"`) || !strings.Contains(got, `"requested":"`+v+`"`) {
 			t.Errorf("%q: %s", v, got)
 		}
 	}

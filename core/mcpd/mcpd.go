@@ -182,7 +182,7 @@ func (g *Gateway) clientOf(r *front.Request, srv *server, m *message) (*client, 
 	}
 	if !known(c.version) {
 		return nil, &fault{code: codeVersion, status: http.StatusBadRequest,
-			msg: "this version of MCP is unknown to the gateway", data: supported}
+			msg: "this version of MCP is unknown to the gateway", data: supported(c.version)}
 	}
 	if m != nil {
 		if f := agree(h, m); f != nil {
@@ -216,8 +216,18 @@ func known(version string) bool {
 	return version == "" || version == "2024-11-05" || version == "2025-03-26" || slices.Contains(ownVersions, version)
 }
 
-// supported is what a client of another version is told.
-var supported = `{"supported":["` + strings.Join(ownVersions, `","`) + `"]}`
+// mostVersion bounds a version that is said back, bytes.
+const mostVersion = 64
+
+// supported is what a client of another version is told: those to choose from, and the one that it asked for.
+func supported(requested string) string {
+	o := wire.Object(nil)
+	o.Strs("supported", ownVersions)
+	if len(requested) <= mostVersion && visible(requested) {
+		o.Str("requested", requested)
+	}
+	return string(o.Close())
+}
 
 func headersDiffer(name string) *fault {
 	return &fault{code: codeHeaders, status: http.StatusBadRequest,

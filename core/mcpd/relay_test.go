@@ -34,6 +34,8 @@ func TestOneAnswer(t *testing.T) {
 			[]string{"read", ":\n\n"}, []string{"hidden", "vendor"}},
 		"another name alone": {resultEvent("event: vendor\n", "hidden"), []string{"ended its answer before the result"},
 			[]string{"hidden"}},
+		"the stream's time to try again": {"event: close\nretry: 50\ndata: hidden\n\n" + resultEvent("", "read"),
+			[]string{":\nretry: 50\n\n", "read"}, []string{"hidden", "close"}},
 		"no message": {"event: ping\ndata: 2026-11-28\n\n" + resultEvent("", "read"), []string{"read", ":\n\n"},
 			[]string{"ping", "error"}},
 		"a notification after it": {resultEvent("", "first") +
