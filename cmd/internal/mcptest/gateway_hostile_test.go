@@ -233,7 +233,7 @@ func TestGatewayPagesWithoutEnd(t *testing.T) {
 
 // hugeGrowth is how much memory the gateway may need for events that have no end: a few of mcp.max_result, and what a
 // collector has not freed.
-const hugeGrowth = 192 << 20
+const hugeGrowth = 384 << 20
 
 // TestGatewayHugeEvent has a server send an event of 1 GiB, several at once.
 func TestGatewayHugeEvent(t *testing.T) {
