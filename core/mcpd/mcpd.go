@@ -6,7 +6,6 @@ package mcpd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -266,6 +265,3 @@ func agentOf(key *store.Key, c *client) string {
 	}
 	return key.Name
 }
-
-// errGone says that the client has gone, so that nobody waits for an answer.
-var errGone = errors.New("the client has gone")

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/yett-dev/yett/sdk/exact"
-	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // What becomes of a method's requests.
@@ -109,12 +108,4 @@ func reparse(text string, lim exact.Limits) (exact.Value, *fault) {
 		return exact.Value{}, &fault{code: codeInternal, msg: "the request cannot be taken apart"}
 	}
 	return doc.Root(), nil
-}
-
-// contextOf is what rules may know besides: the version of the protocol and the client's name for itself.
-func contextOf(version, client string) (exact.Value, *fault) {
-	o := wire.Object(nil)
-	o.Opt("mcp_version", version)
-	o.Opt("mcp_client", client)
-	return reparse(string(o.Close()), exact.DefaultLimits)
 }
