@@ -79,6 +79,7 @@ func pries(t *testing.T, settings string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+s.Keys.Agent)
 	resp, err := s.client.Do(r)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // printsNoData are the commands that print nothing that a script could want: they hold others, run until they are
 // stopped, or are started by other commands. yett scan has reports, and --format for them: one of these is SARIF.
 var printsNoData = map[string]bool{"yett": true, "yett serve": true, "yett hook": true, "yett exec": true,
-	"yett scan": true}
+	"yett scan": true, "yett mcp": true}
 
 // Every command that prints data takes -o with all its formats, and refuses what is none before it does anything.
 func TestEveryCommandTakesOutput(t *testing.T) {
