@@ -21,9 +21,18 @@ func TestGatewayConformance(t *testing.T) {
 		t.Run(revision, func(t *testing.T) {
 			url := StartEverything(t, revision)
 			g := startGateway(t, setup{Servers: behind("all", url)})
-			direct := Conformance(t, url, revision)
-			through := Conformance(t, Forward(t, g.url+"all", Bearer(g.agent)), revision)
-			for _, d := range Compare(direct, through) {
+			// The runner gives each scenario a time of its own, which a busy machine may exceed: what differs must do so twice.
+			var through *Results
+			var differ []string
+			for try := range 2 {
+				direct := Conformance(t, url, revision)
+				through = Conformance(t, Forward(t, g.url+"all", Bearer(g.agent)), revision)
+				if differ = Compare(direct, through); len(differ) == 0 {
+					break
+				}
+				t.Logf("run %d: %q", try+1, differ)
+			}
+			for _, d := range differ {
 				t.Error(d)
 			}
 			t.Logf("%d checks pass through the gateway", len(through.Passed()))
