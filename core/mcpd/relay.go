@@ -147,6 +147,10 @@ func (x *exchange) scrub(raw string) (text string, answer bool, err error) {
 		if x.msg == nil || x.msg.kind != request {
 			return "", false, errors.New("the server sent what is no message: " + f.msg)
 		}
+		if x.answered {
+			return "", false, errors.New("the server sent what is no message behind its answer: " + f.msg)
+		}
+		x.answered = true // an answer that comes behind it would be a second one
 		return failure(x.id(), &fault{code: codeInternal,
 			msg: "the server's answer is no acceptable JSON-RPC, so it is withheld: " + f.msg}), true, nil
 	}

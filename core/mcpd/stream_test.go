@@ -103,6 +103,16 @@ func TestStreamEndsEarly(t *testing.T) {
 	}
 }
 
+// What cannot be read is answered once, and the answer that comes behind it is dropped: a client takes one.
+func TestOneAnswerBehindABrokenOne(t *testing.T) {
+	g := newRig(t, withSessions("data: {\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[]}}\n\n"))
+	id := g.initialize(`{}`)
+	_, _, got := g.send(call(1, "read", `{}`), "Mcp-Session-Id", id)
+	if strings.Count(got, `"id":1`) != 1 || !strings.Contains(got, `"code":-32603`) {
+		t.Error(got)
+	}
+}
+
 // What a server asks of the client is asked about first, and the server is told if it may not.
 func TestServerRequests(t *testing.T) {
 	ask := func(method, params string) string {
