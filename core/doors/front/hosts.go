@@ -1,38 +1,18 @@
 package front
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/sdk"
 )
-
-// loopbackNames are what a program on this machine calls it.
-var loopbackNames = map[string]bool{"localhost": true, "127.0.0.1": true, "[::1]": true}
 
 // refusesHost gives the reason why a request for that name is not answered, or "". A page elsewhere can make a name of
 // its own point at this machine (DNS rebinding): the name gives it away.
 func (f *Front) refusesHost(r *http.Request) string {
-	host := strings.ToLower(r.Host)
-	name, port := host, ""
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		name, port = host[:i], host[i+1:]
-	}
-	switch {
-	case port == "" && r.TLS != nil:
-		port = "443"
-	case port == "":
-		port = "80"
-	}
-	ip, here := localAddr(r)
-	switch {
-	case f.hosts[host], f.hosts[name]:
-		return ""
-	case port == here && (loopbackNames[name] || ip != "" && name == ip):
+	if t := edge.TargetOf(r); t.Here || f.hosts[t.Host] || f.hosts[t.Name] {
 		return ""
 	}
 	return "This listener does not answer under the name in the Host header. Use the address it listens on, or add the " +
@@ -54,23 +34,6 @@ func (f *Front) refusesOrigin(r *http.Request) string {
 		}
 	}
 	return "Pages of this origin may not use this listener. Add its host to " + f.set.HostKey + " if they may."
-}
-
-// localAddr is where the request's connection came in; empty if that is not known.
-func localAddr(r *http.Request) (ip, port string) {
-	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if addr == nil {
-		return "", ""
-	}
-	ap, err := netip.ParseAddrPort(addr.String())
-	if err != nil {
-		return "", ""
-	}
-	ip = ap.Addr().Unmap().WithZone("").String()
-	if strings.Contains(ip, ":") {
-		ip = "[" + ip + "]"
-	}
-	return ip, strconv.Itoa(int(ap.Port()))
 }
 
 // turnAway answers a request that is none of ours.
