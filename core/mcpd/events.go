@@ -36,7 +36,8 @@ func newReader(in io.Reader, most int64) *reader {
 	return &reader{in: bufio.NewReaderSize(in, 32<<10), most: int(most)}
 }
 
-// next reads one event. What stands at the end without an empty line is none, as the standard says.
+// next reads one event. Text at the end of the stream without an empty line behind it is no event, as the standard
+// says.
 func (r *reader) next() (event, error) {
 	if !r.began {
 		r.began = true

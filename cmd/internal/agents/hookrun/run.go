@@ -133,7 +133,7 @@ func (h *Hook) guarded(ctx context.Context, start time.Time, stdin io.Reader, kn
 	return one.outputs(ctx)
 }
 
-// program is yett: this program, or the one beside it. "" is none.
+// program is yett: this program, or the one beside it. "" if neither can be found.
 func program() string {
 	path, err := os.Executable()
 	if err == nil {

@@ -22,8 +22,8 @@ type reader struct{ in *bufio.Reader }
 
 func newReader(in io.Reader) *reader { return &reader{bufio.NewReaderSize(in, 32<<10)} }
 
-// next reads one event. What stands at the end without an empty line is none. The event of an error may have an id all
-// the same.
+// next reads one event. Text at the end of the stream without an empty line behind it is no event. The event of an
+// error may have an id all the same.
 func (r *reader) next() (e event, err error) {
 	var data []byte
 	has, size := false, 0
